@@ -1,0 +1,1 @@
+"""The operator that turns DiffusionStage resources into pods."""

@@ -1,0 +1,1 @@
+"""What clients and stages say to each other: messages, their frames, and their sockets."""
