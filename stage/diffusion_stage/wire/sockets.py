@@ -1,0 +1,79 @@
+"""The two ends of the wire as ZMQ sockets, with the options that both sides rely on.
+
+How a lost peer is noticed: a closed connection at once; a dead host or a cut network by the kernel,
+when it acknowledges nothing for `PEER_GONE_MS` (heartbeats see to it that there is always something
+to acknowledge); a frozen process by missing heartbeats. Heartbeats wait longer than the kernel,
+because a pong queues behind a payload frame that is on its way.
+"""
+
+from typing import Any, TypeVar
+
+import zmq
+
+MAX_FRAME_BYTES = 512 << 20  # a longer frame ends its sender's connection, without an answer
+HEARTBEAT_MS = 5_000
+HEARTBEAT_TIMEOUT_MS = 30_000
+PEER_GONE_MS = 15_000
+CONNECT_TIMEOUT_MS = 5_000
+RECONNECT_MS = 200
+RECONNECT_MAX_MS = 5_000
+LINGER_MS = 1_000
+BACKLOG = 1_024  # connections not yet accepted: every client returns at once after a restart
+
+S = TypeVar("S", bound="zmq.Socket[Any]")
+
+_COMMON = {
+    zmq.LINGER: LINGER_MS,
+    zmq.HEARTBEAT_IVL: HEARTBEAT_MS,
+    zmq.HEARTBEAT_TIMEOUT: HEARTBEAT_TIMEOUT_MS,
+    zmq.HEARTBEAT_TTL: HEARTBEAT_TIMEOUT_MS,
+    zmq.TCP_MAXRT: PEER_GONE_MS,
+    zmq.MAXMSGSIZE: MAX_FRAME_BYTES,
+    zmq.IPV6: 0,
+}
+_CLIENT = {
+    zmq.IMMEDIATE: 1,
+    zmq.CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
+    zmq.RECONNECT_IVL: RECONNECT_MS,
+    zmq.RECONNECT_IVL_MAX: RECONNECT_MAX_MS,
+}
+_SERVER = {
+    zmq.ROUTER_MANDATORY: 1,
+    zmq.BACKLOG: BACKLOG,
+}
+
+
+def client_socket(context: zmq.Context[S], address: str) -> S:
+    """A DEALER that connects to one stage, and connects again for as long as it is open.
+
+    It takes a message only while connected (`zmq.Again` otherwise): nothing waits for a replica
+    that may never return. The caller closes it. Raises `zmq.ZMQError` for a malformed address.
+    """
+    socket = context.socket(zmq.DEALER)
+    _set(socket, _COMMON | _CLIENT)
+    try:
+        socket.connect(address)
+    except zmq.ZMQError:
+        socket.close(linger=0)
+        raise
+    return socket
+
+
+def server_socket(context: zmq.Context[S], address: str) -> S:
+    """A ROUTER bound to `address`; sending to a client that is gone raises EHOSTUNREACH.
+
+    The caller closes it. Raises `zmq.ZMQError` when the address is malformed or taken.
+    """
+    socket = context.socket(zmq.ROUTER)
+    _set(socket, _COMMON | _SERVER)
+    try:
+        socket.bind(address)
+    except zmq.ZMQError:
+        socket.close(linger=0)
+        raise
+    return socket
+
+
+def _set(socket: zmq.Socket[Any], options: dict[zmq.SocketOption, int]) -> None:
+    for option, value in options.items():
+        socket.setsockopt(option, value)
