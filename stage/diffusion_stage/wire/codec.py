@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 
 from diffusion_stage.errors import InvalidArgumentError
-from diffusion_stage.wire.messages import ClientMessage, Error, StageMessage, Tensor
+from diffusion_stage.wire.messages import (
+    Chunk,
+    ClientMessage,
+    Error,
+    Result,
+    StageMessage,
+    Submit,
+    Tensor,
+)
 
 VERSION = 1
 PROTOCOL = b"DSTAGE" + bytes([VERSION])
@@ -24,8 +32,13 @@ _of_stage: msgspec.msgpack.Decoder[StageMessage] = msgspec.msgpack.Decoder(Stage
 
 
 def encode(message: ClientMessage | StageMessage, payload: Sequence[Frame] = ()) -> list[Frame]:
-    """The frames of one message; payload frames are passed through, not copied."""
-    return [PROTOCOL, _encoder.encode(message), *payload]
+    """The frames of one message; payload frames are passed through, not copied.
+
+    Raises `InvalidArgumentError` for a header that the other side would refuse for its length.
+    """
+    header = _encoder.encode(message)
+    _check_length(header)
+    return [PROTOCOL, header, *payload]
 
 
 def decode_client(frames: Sequence[Frame]) -> tuple[ClientMessage, Sequence[Frame]]:
@@ -45,10 +58,28 @@ def decode_stage(frames: Sequence[Frame]) -> tuple[StageMessage, Sequence[Frame]
     return _decode(frames, _of_stage)
 
 
+class _About(msgspec.Struct):
+    request_id: str | None = None
+    attempt: int = 0
+
+
+def about(frames: Sequence[Frame]) -> tuple[str | None, int]:
+    """The request id and attempt that frames speak of which do not decode, as far as readable.
+
+    With it the error reaches the request that it ends.
+    """
+    if len(frames) < 2 or len(frames[1]) > MAX_HEADER_BYTES:
+        return None, 0
+    try:
+        found = msgspec.msgpack.decode(frames[1], type=_About)
+    except (msgspec.DecodeError, RecursionError):
+        return None, 0
+    return found.request_id, found.attempt
+
+
 def _is_foreign(protocol: Frame) -> bool:
-    return len(protocol) == len(PROTOCOL) and bytes(protocol[:-1]) == PROTOCOL[:-1] and (
-        protocol[-1] != VERSION
-    )
+    same_family = len(protocol) == len(PROTOCOL) and bytes(protocol[:-1]) == PROTOCOL[:-1]
+    return same_family and protocol[-1] != VERSION
 
 
 def _decode(frames: Sequence[Frame], decoder: Any) -> tuple[Any, Sequence[Frame]]:
@@ -67,24 +98,36 @@ def _decode(frames: Sequence[Frame], decoder: Any) -> tuple[Any, Sequence[Frame]
             f"the protocol frame starts with {bytes(protocol[:16])!r}; it must be {PROTOCOL!r}",
             field="protocol",
         )
+    _check_length(header)
+    try:
+        message = decoder.decode(header)
+    except RecursionError:  # msgspec 0.23 nests as deep as Python does
+        raise InvalidArgumentError("the header is nested too deeply", field="header") from None
+    except msgspec.DecodeError as error:  # also ValidationError: wrong type, missing, unknown
+        raise InvalidArgumentError(
+            f"the header is no known message: {error}", field="header"
+        ) from None
+    _check_payload(message, payload)
+    return message, payload
+
+
+def _check_length(header: Frame) -> None:
     if len(header) > MAX_HEADER_BYTES:
         raise InvalidArgumentError(
             f"a header of {len(header)} bytes; at most {MAX_HEADER_BYTES} are allowed",
             field="header",
         )
-    try:
-        message = decoder.decode(header)
-    except msgspec.DecodeError as error:  # also ValidationError: wrong type, missing, unknown
-        raise InvalidArgumentError(f"the header is no known message: {error}", field="header") from None
-    _check_payload(message, payload)
-    return message, payload
 
 
-def _check_payload(message: object, payload: Sequence[Frame]) -> None:
+def _check_payload(message: ClientMessage | StageMessage, payload: Sequence[Frame]) -> None:
     described: list[Tensor] = []
-    for name in ("inputs", "outputs"):
-        if name in message.__struct_fields__:  # type: ignore[attr-defined]  # a msgspec Struct
-            described = getattr(message, name)
+    match message:
+        case Submit():
+            described = message.inputs
+        case Chunk() | Result():
+            described = message.outputs
+        case _:
+            pass
     if len(described) != len(payload):
         raise InvalidArgumentError(
             f"{len(payload)} payload frame(s), but the header describes {len(described)}",

@@ -144,7 +144,7 @@ class Draining(Message, frozen=True, kw_only=True, tag="draining"):
 
 
 class EngineDead(Message, frozen=True, kw_only=True, tag="engine_dead"):
-    """The stage is about to end; `reason` and `message` say why, as its termination message will."""
+    """The stage is about to end; its termination message will tell the same reason and message."""
 
     reason: str
     message: str

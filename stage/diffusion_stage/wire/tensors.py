@@ -26,44 +26,80 @@ DTYPES = (
 )
 
 
+MAX_DIMENSIONS = 16
+MAX_LENGTH = 1 << 32
+_DIMENSIONS = {"image": 4, "video": 5}
+_CHANNELS = (1, 3, 4)
+
+
 def describe(name: str, array: Array, *, kind: str = "tensor") -> Tensor:
-    """The header entry of an array; `bfloat16` has no numpy type and comes as a `Tensor` only."""
-    return Tensor(name=name, kind=kind, dtype=array.dtype.name, shape=tuple(array.shape))
+    """The header entry of an array; `bfloat16` has no numpy type and comes as a `Tensor` only.
+
+    Raises `InvalidArgumentError` for an array that the wire does not carry.
+    """
+    tensor = Tensor(name=name, kind=kind, dtype=array.dtype.name, shape=tuple(array.shape))
+    _check_form(tensor)
+    return tensor
 
 
 def frame(array: Array) -> memoryview:
-    """The array's bytes, without a copy when it is contiguous."""
-    return memoryview(np.ascontiguousarray(array)).cast("B")
+    """The array's bytes, without a copy when it is contiguous and little-endian."""
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    if not little.size:
+        return memoryview(b"")
+    return little.data.cast("B")
 
 
 def size_bytes(tensor: Tensor) -> int:
-    return math.prod(tensor.shape) * (2 if tensor.dtype == "bfloat16" else np.dtype(tensor.dtype).itemsize)
+    item_bytes = 2 if tensor.dtype == "bfloat16" else np.dtype(tensor.dtype).itemsize
+    return math.prod(tensor.shape) * item_bytes
 
 
 def check(tensor: Tensor, payload: Frame) -> None:
     """Raises `InvalidArgumentError` when the frame cannot be what the header says."""
-    if tensor.kind not in KINDS:
-        raise _wrong(tensor, f"kind {tensor.kind!r}; allowed: {', '.join(KINDS)}")
-    if tensor.dtype not in DTYPES:
-        raise _wrong(tensor, f"dtype {tensor.dtype!r}; allowed: {', '.join(DTYPES)}")
-    if any(length < 0 for length in tensor.shape):
-        raise _wrong(tensor, f"shape {tensor.shape}; lengths must not be negative")
-    if size_bytes(tensor) != len(payload):
-        raise _wrong(
-            tensor, f"{len(payload)} bytes; {tensor.dtype} {tensor.shape} takes {size_bytes(tensor)}"
-        )
+    _check_form(tensor)
+    expected, given = size_bytes(tensor), len(payload)
+    if expected != given:
+        raise _wrong(tensor, f"{given} bytes; {tensor.dtype} {tensor.shape} takes {expected}")
 
 
 def array(tensor: Tensor, payload: Frame) -> Array:
-    """A read-only view of the frame; `bfloat16` comes as float32, in a copy.
+    """A view of the frame, writable if that is; `bfloat16` comes as float32, in a copy.
 
     Raises `InvalidArgumentError` as `check`.
     """
     check(tensor, payload)
     if tensor.dtype == "bfloat16":
-        bits = np.frombuffer(payload, dtype=np.uint16).astype(np.uint32) << 16
+        bits = np.frombuffer(payload, dtype="<u2").astype(np.uint32) << 16
         return bits.view(np.float32).reshape(tensor.shape)
-    return np.frombuffer(payload, dtype=tensor.dtype).reshape(tensor.shape)
+    dtype = np.dtype(tensor.dtype).newbyteorder("<")
+    return np.frombuffer(payload, dtype=dtype).reshape(tensor.shape)
+
+
+def _check_form(tensor: Tensor) -> None:
+    if tensor.kind not in KINDS:
+        raise _wrong(tensor, f"kind {tensor.kind!r}; allowed: {', '.join(KINDS)}")
+    if tensor.dtype not in DTYPES:
+        raise _wrong(tensor, f"dtype {tensor.dtype!r}; allowed: {', '.join(DTYPES)}")
+    if len(tensor.shape) > MAX_DIMENSIONS:
+        raise _wrong(tensor, f"{len(tensor.shape)} dimensions; at most {MAX_DIMENSIONS}")
+    if any(not 0 <= length <= MAX_LENGTH for length in tensor.shape):
+        raise _wrong(tensor, f"shape {tensor.shape}; lengths are 0 to {MAX_LENGTH}")
+    if tensor.kind in _DIMENSIONS:
+        _check_pixels(tensor)
+
+
+def _check_pixels(tensor: Tensor) -> None:
+    """Images and videos are shown as they are, so each of their numbers must make sense."""
+    dimensions = _DIMENSIONS[tensor.kind]
+    if tensor.dtype != "uint8" or len(tensor.shape) != dimensions or 0 in tensor.shape:
+        raise _wrong(
+            tensor,
+            f"{tensor.dtype} {tensor.shape} is no {tensor.kind}; "
+            f"it takes uint8 and {dimensions} dimensions, none of them 0",
+        )
+    if tensor.shape[-1] not in _CHANNELS:
+        raise _wrong(tensor, f"{tensor.shape[-1]} channels; allowed: 1, 3, 4")
 
 
 def _wrong(tensor: Tensor, what: str) -> InvalidArgumentError:
