@@ -1,0 +1,74 @@
+# `make help` says what there is. Nothing but Python 3.11, git and make need be there before:
+# each target fetches what it needs and says what and why.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE := .cache
+PYTHON := .venv/bin/python
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo $(CACHE)/uv/bin/uv)
+# Options for the program behind a target: make test ARGS="tests/stage -x", make kubectl ARGS="get pods -A"
+ARGS ?=
+
+.PHONY: help demo test test-all check fix images bench cluster cluster-down kubectl clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/.synced cluster-packages ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
+	$(PYTHON) -m demo $(if $(KEEP),--keep) $(if $(CLUSTER),--cluster $(CLUSTER)) \
+		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
+
+test: .venv/.synced cluster-packages ## all tests but the slow ones (ARGS="tests/stage -x")
+	$(PYTHON) -m pytest -m "not slow" $(ARGS)
+
+test-all: .venv/.synced cluster-packages ## all tests
+	$(PYTHON) -m pytest $(ARGS)
+
+check: .venv/.synced ## format, lint, types, layers and size limits
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	$(PYTHON) -m pytest -q tests/repo
+
+fix: .venv/.synced ## mend what ruff can mend
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+images: .venv/.synced ## the stage and operator images, as archives in .cache/images
+	$(PYTHON) -m images build stage $(ARGS)
+	$(PYTHON) -m images build operator $(ARGS)
+
+bench: .venv/.synced ## side-by-side benchmarks into bench-output/results.json
+	OMP_NUM_THREADS=1 $(PYTHON) -m benchmarks $(ARGS)
+
+cluster: .venv/.synced cluster-packages ## a test cluster that stays up
+	$(PYTHON) -m testcluster up $(ARGS)
+
+cluster-down: .venv/.synced ## end it; nothing of it stays
+	$(PYTHON) -m testcluster down $(ARGS)
+
+kubectl: .venv/.synced ## kubectl on it: make kubectl ARGS="get pods -A"
+	@$(PYTHON) -m testcluster kubectl $(ARGS)
+
+clean: ## remove all that was built, fetched or written here
+	@if [[ -x $(PYTHON) ]]; then $(PYTHON) -m testcluster down; fi
+	rm -rf .venv $(CACHE) bench-output demo-output dist
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: cluster-packages
+cluster-packages: .venv/.synced
+	@$(PYTHON) -m testcluster install
+
+.venv/.synced: pyproject.toml uv.lock | $(UV)
+	@echo "make: Python packages into .venv, as uv.lock says (torch makes it 6 GB)"
+	$(UV) sync --locked
+	@touch $@
+
+$(CACHE)/uv/bin/uv:
+	@echo "make: no uv here, so it goes into $(CACHE)/uv; it makes .venv from uv.lock"
+	python3 -m venv $(CACHE)/uv
+	$(CACHE)/uv/bin/pip install --quiet uv
