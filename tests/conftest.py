@@ -1,6 +1,7 @@
 """What every test may ask for, and the check that none leaves anything behind."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch is imported: the machine's cores are shared with the processes under test, and no
@@ -10,6 +11,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 
+from tests import leaks
+
+leaks.mark_processes()
 ROOT = Path(__file__).parents[1]
 
 
@@ -17,3 +21,19 @@ ROOT = Path(__file__).parents[1]
 def icons_model() -> Path:
     """The folder of the trained icon model."""
     return ROOT / "models" / "icons-zimage-tiny"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that leaves a process, thread or segment of shared memory behind.
+
+    Tests on the cluster are left out: the cluster outlives them, and its own tests check its end.
+    """
+    if request.node.get_closest_marker("cluster") or request.node.get_closest_marker("e2e"):
+        yield
+        return
+    looks = (leaks.processes, leaks.threads, leaks.shared_memory)
+    before = [look() for look in looks]
+    yield
+    left = [leaks.remaining(look, was) for look, was in zip(looks, before, strict=True)]
+    assert left == [[], [], []], f"left behind: {[each for kind in left for each in kind]}"
