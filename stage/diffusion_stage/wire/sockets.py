@@ -6,6 +6,7 @@ to acknowledge); a frozen process by missing heartbeats. Heartbeats wait longer 
 because a pong queues behind a payload frame that is on its way.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import zmq
@@ -51,12 +52,24 @@ def client_socket(context: zmq.Context[S], address: str) -> S:
     """
     socket = context.socket(zmq.DEALER)
     _set(socket, _COMMON | _CLIENT)
+    return _attach(socket, socket.connect, address)
+
+
+def monitored_client_socket(
+    context: zmq.Context[S], address: str, events: zmq.Event
+) -> tuple[S, S]:
+    """A `client_socket` and its monitor, which tells of the `events` from the first connect on.
+
+    The caller closes both.
+    """
+    socket = context.socket(zmq.DEALER)
+    _set(socket, _COMMON | _CLIENT)
+    monitor = socket.get_monitor_socket(events)
     try:
-        socket.connect(address)
+        return _attach(socket, socket.connect, address), monitor
     except zmq.ZMQError:
-        socket.close(linger=0)
+        monitor.close(linger=0)
         raise
-    return socket
 
 
 def server_socket(context: zmq.Context[S], address: str) -> S:
@@ -66,8 +79,12 @@ def server_socket(context: zmq.Context[S], address: str) -> S:
     """
     socket = context.socket(zmq.ROUTER)
     _set(socket, _COMMON | _SERVER)
+    return _attach(socket, socket.bind, address)
+
+
+def _attach(socket: S, attach: Callable[[str], object], address: str) -> S:
     try:
-        socket.bind(address)
+        attach(address)
     except zmq.ZMQError:
         socket.close(linger=0)
         raise
