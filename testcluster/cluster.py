@@ -56,11 +56,17 @@ class Cluster:
     @classmethod
     def attach(cls, root: Path) -> Self:
         """The cluster that runs in `root`; it stays when this object goes."""
-        where = Layout(root.resolve())
-        if locks.holder(where.lock) is None:
-            raise StartError(f"no cluster is up in {root}")
-        cluster = cls(root, nodes=Spec.read(where).nodes)
-        cluster._where, cluster._kept = where, True
+        cluster = cls.last(root)
+        if locks.holder(cluster.layout.lock) is None:
+            raise StartError(f"no cluster is up in {root}: run `python -m testcluster up`")
+        cluster._nodes = Spec.read(cluster.layout).nodes
+        return cluster
+
+    @classmethod
+    def last(cls, root: Path) -> Self:
+        """The cluster that is or was in `root`: `stop` ends it, and what a crash left of it."""
+        cluster = cls(root)
+        cluster._where, cluster._kept = Layout(root.resolve()), True
         return cluster
 
     def __enter__(self) -> Self:
