@@ -1,0 +1,73 @@
+"""`diffusion-stage status`: the replicas of a stage as a table, or as JSON."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from diffusion_stage import logs
+from diffusion_stage.client import AsyncStageClient, ReplicaStatus
+from diffusion_stage.errors import InvalidArgumentError
+
+EX_NONE_READY = 1
+EX_USAGE = 2
+COLUMNS = ("REPLICA", "READY", "MODEL", "PIPELINE", "QUEUE", "RUNNING", "WORKERS", "TROUBLE")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--address", required=True, help="tcp://HOST:PORT or a Service's name")
+    parser.add_argument("--json", action="store_true", help="everything that the replicas tell")
+    parser.add_argument(
+        "--timeout", type=float, default=5.0, metavar="SECONDS", help="for all replicas together"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when at least one replica is ready."""
+    logs.configure(level="ERROR")  # what is wrong stands in the table
+    try:
+        replicas = asyncio.run(_ask(args.address, args.timeout))
+    except InvalidArgumentError as error:
+        print(f"diffusion-stage status: --address: {error}", file=sys.stderr)
+        return EX_USAGE
+    if args.json:
+        print(json.dumps([asdict(each) for each in replicas], indent=2, ensure_ascii=False))
+    else:
+        print(table([COLUMNS, *(_row(each) for each in replicas)]))
+    return 0 if any(each.is_ready for each in replicas) else EX_NONE_READY
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Left-aligned columns, as kubectl's."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("   ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+async def _ask(address: str, timeout_s: float) -> list[ReplicaStatus]:
+    async with AsyncStageClient(address) as client:
+        return await client.status(timeout_s=timeout_s)
+
+
+def _row(replica: ReplicaStatus) -> tuple[str, ...]:
+    details = replica.details
+    return (
+        replica.name,
+        "yes" if replica.is_ready else "no",
+        replica.model or "-",
+        replica.pipeline or "-",
+        _cell(details.get("queued")),
+        _cell(details.get("running")),
+        _cell(details.get("workers")),
+        replica.trouble or ("" if replica.is_connected else "not connected"),
+    )
+
+
+def _cell(value: Any) -> str:
+    """Lists count; what a stage does not tell is a dash."""
+    if value is None:
+        return "-"
+    return str(len(value)) if isinstance(value, list | dict) else str(value)
