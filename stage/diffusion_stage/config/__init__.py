@@ -1,0 +1,1 @@
+"""The stage's configuration: parsed once, resolved once, never changed."""

@@ -1,0 +1,74 @@
+"""What `diffusion-stage serve` is told, in small groups; every field is a command line flag."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelConfig(_Group):
+    """Which model, and how it is loaded. `dtype` auto: bfloat16 on accelerators, else float32."""
+
+    model: str
+    revision: str | None = None
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    pipeline_class: str | None = None
+
+
+class ParallelConfig(_Group):
+    """The devices of the pod and how they share work; their product must be `num_gpus`."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    num_gpus: Positive = 1
+    data_parallel_size: Positive | None = None
+    tensor_parallel_size: Positive = 1
+    sequence_parallel_size: Positive = 1
+    pipeline_parallel_size: Positive = 1
+    cfg_parallel_size: Positive = 1
+
+
+class EngineConfig(_Group):
+    """How requests run. `max_queue` bounds those that wait."""
+
+    executor: Literal["uni", "mp"] = "mp"
+    max_num_seqs: Annotated[int, Field(ge=1, le=256)] = 1
+    max_queue: Annotated[int, Field(ge=1, le=100_000)] = 64
+    step_execution: bool = False
+    streaming_output: bool = False
+    warmup: bool = True
+    worker_extension: str | None = None
+
+
+class ServingConfig(_Group):
+    """Where the stage listens, and what it is called; port 0 takes a free one."""
+
+    name: str | None = None
+    host: str = "0.0.0.0"  # noqa: S104  # a pod serves its network; NetworkPolicy narrows it
+    port: Port = 5555
+    admin_port: Port = 8080
+    termination_log: str = "/dev/termination-log"
+
+
+class TimeoutConfig(_Group):
+    """Limits in seconds: to be ready, to finish on SIGTERM, and without any step progress."""
+
+    startup_timeout_s: Seconds = 3600
+    drain_timeout_s: Annotated[float, Field(ge=0, le=86_400)] = 300
+    hang_timeout_s: Seconds = 300
+
+
+class StageConfig(_Group):
+    """The whole configuration of one stage process."""
+
+    model: ModelConfig
+    parallel: ParallelConfig = ParallelConfig()
+    engine: EngineConfig = EngineConfig()
+    serving: ServingConfig = ServingConfig()
+    timeouts: TimeoutConfig = TimeoutConfig()

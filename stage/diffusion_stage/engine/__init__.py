@@ -1,0 +1,1 @@
+"""Admission, the one busy loop, and each request's stream of events."""

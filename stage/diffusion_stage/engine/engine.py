@@ -1,0 +1,338 @@
+"""The engine: what others may ask of it, from any thread, and its one busy loop."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.resolve import ExecutionMode, ResolvedRuntime, resolve
+from diffusion_stage.config.stage import StageConfig
+from diffusion_stage.engine.streams import OutputStream
+from diffusion_stage.engine.warmup import dummy_request, should_skip_warmup
+from diffusion_stage.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    DeviceMemoryError,
+    EngineDeadError,
+    EngineDiedError,
+    FatalError,
+    RequestError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from diffusion_stage.executor.executor import DiffusionExecutor, RankActivity, make_executor
+from diffusion_stage.outputs import (
+    BatchRunnerOutput,
+    Completed,
+    DiffusionOutput,
+    Failed,
+    StepProgress,
+)
+from diffusion_stage.request import DiffusionRequest, DiffusionRequestStatus
+from diffusion_stage.scheduler.base import BaseScheduler
+from diffusion_stage.scheduler.request import RequestScheduler
+
+logger = logging.getLogger(__name__)
+
+IDLE_S = 1.0  # the longest sleep of the loop, which is also the pulse of its liveness
+Notify = Callable[[OutputStream], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """How many requests wait, run, and are being packed."""
+
+    waiting: int
+    running: int
+    materializing: int
+
+    @property
+    def total(self) -> int:
+        return self.waiting + self.running + self.materializing
+
+
+class DiffusionEngine:
+    """Owns the scheduler and the executor; every admitted request ends exactly once.
+
+    `run` is the busy loop: all worker calls and control calls pass through it, in the thread that
+    calls it. Everything else is thread-safe.
+    """
+
+    def __init__(
+        self,
+        config: StageConfig,
+        runtime: ResolvedRuntime,
+        scheduler: BaseScheduler | None = None,
+    ) -> None:
+        self.config = config
+        self.runtime = runtime
+        self._lock = threading.RLock()
+        self._streams: dict[str, OutputStream] = {}
+        self._aborts: queue.SimpleQueue[tuple[OutputStream, RequestError]] = queue.SimpleQueue()
+        self._controls: queue.SimpleQueue[tuple[str, dict[str, Any], Future[list[Any]]]] = (
+            queue.SimpleQueue()
+        )
+        self._refusal: RequestError | None = UnavailableError("the model is loading")
+        self._is_stopped = threading.Event()
+        self.ticked_at = time.monotonic()
+        self._scheduler = scheduler or RequestScheduler()
+        self._scheduler.initialize(runtime.max_num_running_reqs)
+        self._executor: DiffusionExecutor = make_executor(config, runtime, self._progress)
+        self._execute = (
+            self._executor.execute_request
+            if runtime.mode is ExecutionMode.REQUEST_DATA_PARALLEL
+            else self._executor.execute_batch
+        )
+
+    @staticmethod
+    def make_engine(
+        config: StageConfig, scheduler: BaseScheduler | None = None
+    ) -> "DiffusionEngine":
+        """An engine that is loaded and warm.
+
+        Raises the `FatalError` at the root of a failed start, after closing what was opened.
+        """
+        engine = DiffusionEngine(config, resolve(config), scheduler)
+        engine.start()
+        return engine
+
+    def start(self) -> None:
+        """Load the model and warm up. Raises as `make_engine`."""
+        logger.info("%s", self.runtime)
+        try:
+            self.capabilities: Capabilities = self._executor.start()
+            self._run_startup_warmup()
+        except BaseException:
+            self.close(grace_s=0)
+            raise
+        with self._lock:
+            self._refusal = None
+
+    def _run_startup_warmup(self) -> None:
+        skip, reason = should_skip_warmup(self.config, self.capabilities)
+        logger.info("warm-up %s: %s", "skipped" if skip else "runs", reason)
+        if skip:
+            return
+        start = time.monotonic()
+        streams = [
+            self._admit(dummy_request(rank, self.capabilities), lambda _stream: None)
+            for rank in range(self.runtime.data_parallel_size)
+        ]
+        while self._scheduler.has_work:
+            self._tick()
+        for end in [event for stream in streams for event in stream.take()]:
+            match end:
+                case Failed(error=ResourceExhaustedError() as error):
+                    raise DeviceMemoryError(f"warm-up: {error}") from error
+                case Failed(error=error):
+                    raise EngineDiedError(f"warm-up: {type(error).__name__}: {error}") from error
+                case Completed(output=output):
+                    output.release()
+        logger.info("warm-up done in %.2f s", time.monotonic() - start)
+
+    # What others may ask, from any thread.
+
+    def add_request(self, request: DiffusionRequest, notify: Notify) -> OutputStream:
+        """Admit a request; its events come on the returned stream, of which one is its end.
+
+        Raises `AlreadyExistsError`, `ResourceExhaustedError` when the queue is full, and
+        `UnavailableError` while loading, draining or dead; the request then leaves no trace.
+        """
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal.with_traceback(None)
+            limit = self.config.engine.max_queue
+            free = self.runtime.max_num_running_reqs - self._scheduler.num_running_reqs
+            if self._scheduler.num_waiting_reqs >= limit + free:
+                raise ResourceExhaustedError(f"{limit} requests wait already; allowed: {limit}")
+            stream = self._admit(request, notify)
+        self._executor.wake()
+        return stream
+
+    def _admit(self, request: DiffusionRequest, notify: Notify) -> OutputStream:
+        self._scheduler.add_request(request)
+        stream = self._streams[request.request_id] = OutputStream(request.request_id, notify)
+        return stream
+
+    def abort(self, stream: OutputStream, error: RequestError | None = None) -> None:
+        """End a stream's request with `error` (default: `CancelledError`), unless it has ended.
+
+        The stream names the attempt: another request with the same id is left alone.
+        """
+        with self._lock:
+            if self._streams.get(stream.request_id) is not stream:
+                return
+            self._aborts.put((stream, error or CancelledError("cancelled by its caller")))
+            self._executor.cancel([stream.request_id])
+        self._executor.wake()
+
+    def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
+        """Call a worker method on every rank, between forwards; values come in rank order."""
+        future: Future[list[Any]] = Future()
+        self._controls.put((method, args, future))
+        self._executor.wake()
+        return future
+
+    def refuse(self, error: RequestError) -> None:
+        """Admit nothing more; what is admitted goes on."""
+        with self._lock:
+            self._refusal = error
+        self._executor.wake()
+
+    def load(self) -> EngineLoad:
+        with self._lock:
+            scheduler = self._scheduler
+            return EngineLoad(
+                waiting=scheduler.num_waiting_reqs,
+                running=scheduler.num_running_reqs,
+                materializing=scheduler.num_materializing_reqs,
+            )
+
+    def activity(self) -> list[RankActivity]:
+        return self._executor.activity()
+
+    def check_health(self) -> None:
+        """Raises `EngineDeadError` once the engine cannot serve any more."""
+        with self._lock:
+            if isinstance(self._refusal, EngineDeadError):
+                raise self._refusal
+        self._executor.check_health()
+
+    # The loop.
+
+    def run(self, is_done: Callable[[], bool]) -> None:
+        """Serve until `is_done()` while there is no work.
+
+        Raises the `FatalError` that ended the engine, after every request got its end.
+        """
+        try:
+            while not self._is_stopped.is_set() and not (is_done() and not self._has_work()):
+                self._tick()
+        except FatalError as error:
+            self.fail(error)
+            raise
+        except Exception as error:
+            logger.exception("the engine's loop failed")
+            died = EngineDiedError(f"the engine's loop: {type(error).__name__}: {error}")
+            self.fail(died)
+            raise died from error
+
+    def _has_work(self) -> bool:
+        with self._lock:
+            return self._scheduler.has_work
+
+    def _tick(self) -> None:
+        """One turn: aborts and deadlines, control calls, schedule, execute, deliver."""
+        self.ticked_at = time.monotonic()
+        with self._lock:
+            self._end_aborted()
+            self._end_overdue()
+            scheduled = self._scheduler.schedule()
+            has_news = scheduled.has_news
+        self._start_controls()
+        outputs = self._execute(scheduled) if has_news else BatchRunnerOutput()
+        self._deliver(outputs)
+        self._deliver(self._executor.wait(0 if outputs else self._sleep_s()))
+
+    def _end_aborted(self) -> None:
+        while not self._aborts.empty():
+            stream, error = self._aborts.get()
+            if self._streams.get(stream.request_id) is stream:
+                self._end([stream.request_id], DiffusionRequestStatus.FINISHED_ABORTED, error)
+
+    def _end_overdue(self) -> None:
+        for request_id in self._scheduler.overdue(time.monotonic()):
+            error = DeadlineExceededError("its deadline passed before it was done")
+            self._end([request_id], DiffusionRequestStatus.FINISHED_ERROR, error)
+
+    def _end(
+        self, request_ids: Iterable[str], status: DiffusionRequestStatus, error: RequestError
+    ) -> None:
+        for request_id in self._scheduler.finish_requests(request_ids, status, error):
+            self._finalize(request_id)
+
+    def _start_controls(self) -> None:
+        while not self._controls.empty():
+            method, args, future = self._controls.get()
+            _chain(self._executor.collective_rpc(method, args), future)
+
+    def _sleep_s(self) -> float:
+        with self._lock:
+            deadline = self._scheduler.next_deadline()
+        if deadline is None:
+            return IDLE_S
+        return min(IDLE_S, max(0.0, deadline - time.monotonic()))
+
+    def _deliver(self, outputs: BatchRunnerOutput) -> None:
+        with self._lock:
+            results = {o.request_id: o.result for o in outputs.outputs}
+            for request_id in self._scheduler.update_from_output(outputs):
+                self._finalize(request_id, results[request_id])
+
+    def _finalize(self, request_id: str, result: DiffusionOutput | None = None) -> None:
+        """Forget a finished request and tell its consumer; called once for each, under the lock."""
+        state = self._scheduler.pop_request_state(request_id)
+        stream = self._streams.pop(request_id)
+        if result is not None:
+            stream.put_end(Completed(result))
+        else:
+            assert state.error is not None
+            stream.put_end(Failed(state.error))
+
+    def _progress(self, request_id: str, step: int, total_steps: int) -> None:
+        with self._lock:
+            stream = self._streams.get(request_id)
+        if stream is not None:
+            stream.put_progress(StepProgress(step, total_steps))
+
+    # The end.
+
+    def fail(self, error: FatalError) -> None:
+        """End every request with a retryable `EngineDeadError`, and admit no more."""
+        dead = EngineDeadError(f"{error.reason}: {error}")
+        with self._lock:
+            self._refusal = dead
+            live = self._scheduler.live_request_ids()
+            self._end(live, DiffusionRequestStatus.FINISHED_ERROR, dead)
+        self._is_stopped.set()
+
+    def end_all(self, error: RequestError) -> None:
+        """End what is still live, in the loop's next turn."""
+        with self._lock:
+            live = list(self._streams.values())
+        for stream in live:
+            self.abort(stream, error)
+
+    def close(self, grace_s: float = 5.0) -> None:
+        """Stop the loop, end every request with an error, end the workers. Idempotent, bounded."""
+        self._is_stopped.set()
+        with self._lock:
+            if self._refusal is None:
+                self._refusal = EngineDeadError("the engine is closed")
+            live = self._scheduler.live_request_ids()
+            closed = UnavailableError("the engine is closing")
+            self._end(live, DiffusionRequestStatus.FINISHED_ABORTED, closed)
+        self._executor.shutdown(grace_s)
+        while not self._controls.empty():
+            _, _, future = self._controls.get()
+            future.set_exception(EngineDeadError("the engine is closed"))
+
+
+def _chain(source: "Future[list[Any]]", target: "Future[list[Any]]") -> None:
+    """Let `target` end as `source` does."""
+
+    def copy(done: "Future[list[Any]]") -> None:
+        if not target.set_running_or_notify_cancel():
+            return
+        error = done.exception()
+        if error is not None:
+            target.set_exception(error)
+        else:
+            target.set_result(done.result())
+
+    source.add_done_callback(copy)

@@ -1,0 +1,37 @@
+"""The small requests that a stage runs before it says that it is ready."""
+
+from typing import Any
+
+from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.stage import StageConfig
+from diffusion_stage.request import DiffusionRequest
+
+STEPS = 2
+TOKENS_PER_SIDE = 8
+
+
+def should_skip_warmup(config: StageConfig, capabilities: Capabilities) -> tuple[bool, str]:
+    """Whether to skip the warm-up, and why."""
+    if not config.engine.warmup:
+        return True, "--no-warmup"
+    needed = [
+        name
+        for name, parameter in capabilities.parameters.items()
+        if parameter.required and name != "prompt"
+    ]
+    if needed:
+        return True, f"{capabilities.pipeline} needs {', '.join(needed)}"
+    return False, "a warm-up request runs on each rank"
+
+
+def dummy_request(rank: int, capabilities: Capabilities) -> DiffusionRequest:
+    """The smallest request that passes through every part of the pipeline."""
+    side = TOKENS_PER_SIDE * capabilities.size_multiple
+    wanted: dict[str, Any] = {
+        "prompt": "warm-up",
+        "num_inference_steps": STEPS,
+        "height": side,
+        "width": side,
+    }
+    params = {name: value for name, value in wanted.items() if name in capabilities.parameters}
+    return DiffusionRequest(request_id=f"warm-up {rank}", attempt=1, params=params, seed=0)

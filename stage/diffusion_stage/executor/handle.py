@@ -1,0 +1,138 @@
+"""A worker process as its parent sees it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from diffusion_stage.errors import EngineDiedError, FatalError, WorkerDiedError
+from diffusion_stage.executor.executor import RankActivity
+from diffusion_stage.worker import messages as m
+from diffusion_stage.worker.channel import Channel, ChannelClosedError
+from diffusion_stage.worker.segments import SegmentReader
+
+REAP_S = 0.5
+
+
+class WorkerHandle:
+    """Owns the process, its channel, its lifeline and the view of its shared memory."""
+
+    def __init__(self, spec: m.WorkerSpec, environment: Mapping[str, str]) -> None:
+        self.rank = spec.rank
+        self.device = f"{spec.device}:{spec.rank}"
+        self.segments = SegmentReader()
+        self.is_ready = False
+        self.computing: dict[int, float] = {}
+        self.step: int | None = None
+        self.heard_at = self.progress_at = time.monotonic()
+        self._asked_at = 0.0
+        ours, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()  # one each: the signal belongs to the open file
+        try:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "diffusion_stage.worker.process",
+                    str(theirs.fileno()),
+                    str(lifeline),
+                ],
+                pass_fds=(theirs.fileno(), lifeline),
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **environment},
+            )
+        finally:
+            theirs.close()
+            os.close(lifeline)
+        self.channel = Channel(ours)
+        self.channel.send(m.encoder.encode(spec))
+
+    def send(self, message: m.ToWorker) -> None:
+        """Raises the `FatalError` that tells of the worker's death."""
+        try:
+            self.channel.send(m.encoder.encode(message))
+        except ChannelClosedError:
+            raise self.death() from None
+
+    def receive(self) -> tuple[m.FromWorker, list[int]]:
+        """The next message and its descriptors. Raises as `send`."""
+        try:
+            body, descriptors = self.channel.receive()
+        except ChannelClosedError:
+            raise self.death() from None
+        self.heard_at = time.monotonic()
+        return m.from_worker.decode(body), descriptors
+
+    def begin(self, call_id: int) -> None:
+        """A forward was sent; the first of several is the one that runs."""
+        now = time.monotonic()
+        if not self.computing:
+            self.progress_at, self.step = now, None
+        self.computing[call_id] = now
+
+    def advance(self, step: int) -> None:
+        self.progress_at, self.step = time.monotonic(), step
+
+    def end(self, call_id: int) -> None:
+        self.computing.pop(call_id, None)
+        self.progress_at, self.step = time.monotonic(), None
+
+    def ask_for_life(self) -> None:
+        """Ask once; not again before there was any answer, so that a stopped worker blocks nobody."""
+        if self.heard_at >= self._asked_at:
+            self._asked_at = time.monotonic()
+            self.send(m.AreYouThere())
+
+    def activity(self) -> RankActivity:
+        return RankActivity(
+            rank=self.rank,
+            device=self.device,
+            busy_since=min(self.computing.copy().values(), default=None),
+            progress_at=self.progress_at,
+            heard_at=self.heard_at,
+            step=self.step,
+        )
+
+    def death(self) -> FatalError:
+        """Why the process ended, as the error to report."""
+        try:
+            code = self.process.wait(REAP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        who = f"worker {self.rank} ({self.device})"
+        if code < 0:
+            name = signal.Signals(-code).name
+            hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+            return WorkerDiedError(
+                f"{who} was killed by {name}{hint}",
+                rank=self.rank,
+                device=self.device,
+                signal=-code,
+                step=self.step,
+            )
+        return EngineDiedError(
+            f"{who} ended with exit code {code}",
+            rank=self.rank,
+            device=self.device,
+            step=self.step,
+        )
+
+    def ask_to_stop(self) -> None:
+        try:
+            self.channel.send(m.encoder.encode(m.Stop()))
+        except ChannelClosedError:
+            pass  # it is gone already
+
+    def end_by(self, deadline: float) -> None:
+        """Wait for the end until `deadline` (monotonic), then kill; closes everything."""
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.channel.close()
+        os.close(self._lifeline)

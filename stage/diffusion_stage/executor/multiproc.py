@@ -1,0 +1,298 @@
+"""One worker process per device, driven from the engine's loop without further threads."""
+
+import contextlib
+import itertools
+import logging
+import os
+import selectors
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.resolve import ResolvedRuntime
+from diffusion_stage.config.stage import StageConfig
+from diffusion_stage.errors import (
+    EngineDeadError,
+    FatalError,
+    InternalError,
+    StartupTimeoutError,
+    fatal_error,
+    request_error,
+)
+from diffusion_stage.executor.executor import DiffusionExecutor, OnProgress, RankActivity
+from diffusion_stage.executor.handle import WorkerHandle
+from diffusion_stage.executor.rpc import CollectiveCall
+from diffusion_stage.outputs import BatchRunnerOutput, DiffusionOutput, RunnerOutput
+from diffusion_stage.request import DiffusionRequest
+from diffusion_stage.scheduler.output import DiffusionSchedulerOutput
+from diffusion_stage.wire import tensors
+from diffusion_stage.worker import messages as m
+
+logger = logging.getLogger(__name__)
+
+PULSE_S = 1.0  # how often workers are asked for a sign of life
+
+
+@dataclass(slots=True)
+class _Forward:
+    """A request on a worker, until its forward is done and its output is here.
+
+    The two messages are correlated by the call's id and may come in either order. `is_dropped`:
+    nobody wants the output any more.
+    """
+
+    request: DiffusionRequest
+    handle: WorkerHandle
+    is_computed: bool = False
+    is_dropped: bool = False
+    output: DiffusionOutput | None = None
+
+
+class MultiprocDiffusionExecutor(DiffusionExecutor):
+    """Starts one `WorkerProc` per device and gives each request to the least busy one.
+
+    In a full wave that is rank r for request r. An aborted forward occupies its worker until its
+    next step; a request placed behind it waits in the worker's own queue.
+    """
+
+    def __init__(
+        self, config: StageConfig, runtime: ResolvedRuntime, on_progress: OnProgress
+    ) -> None:
+        super().__init__(config, runtime, on_progress)
+        self._calls = itertools.count(1)
+        self._forwards: dict[int, _Forward] = {}
+        self._rpcs: dict[int, CollectiveCall] = {}
+        self._failure: FatalError | None = None
+        self._is_shut_down = False
+        self._stopping = threading.Lock()
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wakeup, selectors.EVENT_READ, None)
+        self._handles: list[WorkerHandle] = []
+
+    def start(self) -> Capabilities:
+        """As the base class says; also `StartupTimeoutError` after `startup_timeout_s`."""
+        meeting = tempfile.mkdtemp(prefix="diffusion-stage-")
+        try:
+            for rank in range(self._runtime.world_size):
+                self._spawn(rank, store=f"{meeting}/store")
+            return self._wait_until_ready()
+        except FatalError as error:
+            self._failure = error
+            raise
+        finally:
+            shutil.rmtree(meeting, ignore_errors=True)
+
+    def _spawn(self, rank: int, *, store: str) -> None:
+        config, threads = self._config, self._runtime.threads_per_worker
+        spec = m.WorkerSpec(
+            rank=rank,
+            world_size=self._runtime.world_size,
+            device=config.parallel.device,
+            dtype=config.model.dtype,
+            model_uri=config.model.model,
+            model_revision=config.model.revision,
+            pipeline_class=config.model.pipeline_class,
+            worker_extension=config.engine.worker_extension,
+            store=store,
+        )
+        handle = WorkerHandle(spec, {"OMP_NUM_THREADS": str(threads)} if threads else {})
+        self._handles.append(handle)
+        self._selector.register(handle.channel, selectors.EVENT_READ, handle)
+
+    def _wait_until_ready(self) -> Capabilities:
+        limit = self._config.timeouts.startup_timeout_s
+        deadline = time.monotonic() + limit
+        while True:
+            left = deadline - time.monotonic()
+            late = [h for h in self._handles if not h.is_ready]
+            if left <= 0:
+                names = ", ".join(f"{h.rank} ({h.device})" for h in late)
+                raise StartupTimeoutError(
+                    f"worker(s) {names} not ready in {limit:.0f} s",
+                    rank=late[0].rank,
+                    device=late[0].device,
+                )
+            for key, _ in self._selector.select(left):
+                if key.data is not None:
+                    capabilities = self._welcome(key.data)
+                    if all(h.is_ready for h in self._handles):
+                        return capabilities
+
+    def _welcome(self, handle: WorkerHandle) -> Capabilities:
+        message, _ = handle.receive()
+        match message:
+            case m.Ready(capabilities=capabilities):
+                handle.is_ready = True
+                logger.info("worker %d (%s) is ready", handle.rank, handle.device)
+                return capabilities
+            case m.StartFailed(reason=reason, message=text):
+                raise fatal_error(reason)(text, rank=handle.rank, device=handle.device)
+            case _:
+                raise AssertionError(f"{message} before Ready")
+
+    def execute_batch(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
+        for request_id in output.finished_req_ids:
+            self._retire(request_id)
+        for new in output.scheduled_new_reqs:
+            handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
+            call_id = next(self._calls)
+            self._forwards[call_id] = _Forward(new.request, handle)
+            handle.begin(call_id)
+            handle.send(m.ExecuteModel(call_id=call_id, request=new.request))
+        return BatchRunnerOutput()
+
+    def _retire(self, request_id: str) -> None:
+        """Drop what is left of an ended request: for a completed one, that is nothing."""
+        for call_id, forward in list(self._forwards.items()):
+            is_current = forward.request.request_id == request_id and not forward.is_dropped
+            if not is_current or forward.output is not None:
+                continue
+            forward.is_dropped = True
+            if not forward.is_computed:
+                forward.handle.send(m.AbortCall(call_id=call_id))
+
+    def wait(self, timeout_s: float | None) -> BatchRunnerOutput:
+        for handle in self._handles:
+            if time.monotonic() - handle.heard_at > PULSE_S:
+                handle.ask_for_life()
+        outputs: list[RunnerOutput] = []
+        for key, _ in self._selector.select(PULSE_S if timeout_s is None else timeout_s):
+            if key.data is None:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wakeup)
+            else:
+                outputs += self._receive(key.data)
+        return BatchRunnerOutput(outputs)
+
+    def _receive(self, handle: WorkerHandle) -> list[RunnerOutput]:
+        message, descriptors = handle.receive()
+        match message:
+            case m.StepDone():
+                self._progress(handle, message)
+            case m.ComputeDone():
+                return self._computed(handle, message)
+            case m.OutputReady():
+                return self._output(handle, message, descriptors)
+            case m.MethodDone(call_id=call_id):
+                if self._rpcs[call_id].answer(handle.rank, message):
+                    del self._rpcs[call_id]
+            case m.HereIAm():
+                pass  # heard_at is set
+            case _:
+                raise AssertionError(f"{message} after Ready")
+        return []
+
+    def _progress(self, handle: WorkerHandle, message: m.StepDone) -> None:
+        handle.advance(message.step)
+        forward = self._forwards[message.call_id]
+        if not forward.is_dropped:
+            self._on_progress(forward.request.request_id, message.step, message.total_steps)
+
+    def _computed(self, handle: WorkerHandle, message: m.ComputeDone) -> list[RunnerOutput]:
+        handle.end(message.call_id)
+        forward = self._forwards[message.call_id]
+        forward.is_computed = True
+        request_id = forward.request.request_id
+        if message.fatal is not None:
+            kind = fatal_error(message.fatal)
+            raise kind(message.message, rank=handle.rank, device=handle.device)
+        if message.reason is not None:
+            del self._forwards[message.call_id]
+            error = request_error(message.reason, message.message, field=message.field)
+            return [] if forward.is_dropped else [RunnerOutput(request_id, error=error)]
+        if forward.output is not None or forward.is_dropped:
+            self._end_if_whole(message.call_id)
+            return []
+        return [RunnerOutput(request_id, async_output_id=str(message.call_id))]
+
+    def _output(
+        self, handle: WorkerHandle, message: m.OutputReady, descriptors: list[int]
+    ) -> list[RunnerOutput]:
+        handle.segments.drop(message.dropped)
+        for descriptor in descriptors:
+            assert message.segment_id is not None
+            handle.segments.add(message.segment_id, descriptor)
+        forward = self._forwards[message.call_id]
+        request_id = forward.request.request_id
+        if message.reason is not None:
+            del self._forwards[message.call_id]
+            error = request_error(message.reason, message.message)
+            return [] if forward.is_dropped else [RunnerOutput(request_id, error=error)]
+        forward.output = self._borrow(handle, message, forward.request.seed)
+        self._end_if_whole(message.call_id)
+        if forward.is_dropped:
+            forward.output.release()
+            return []
+        return [RunnerOutput(request_id, result=forward.output)]
+
+    def _end_if_whole(self, call_id: int) -> None:
+        forward = self._forwards[call_id]
+        if forward.is_computed and forward.output is not None:
+            del self._forwards[call_id]
+
+    def _borrow(self, handle: WorkerHandle, message: m.OutputReady, seed: int) -> DiffusionOutput:
+        common = {"seed": seed, "rank": handle.rank, "metrics": message.metrics}
+        if message.segment_id is None:
+            return DiffusionOutput(message.specs, message.inline, **common)
+        whole = handle.segments.open(message.segment_id)
+        sizes = [tensors.size_bytes(spec) for spec in message.specs]
+        views = tuple(
+            whole[offset : offset + size]
+            for offset, size in zip(message.offsets, sizes, strict=True)
+        )
+        give_back = partial(self._give_back, handle, message.segment_id)
+        return DiffusionOutput(message.specs, views, release=give_back, **common)
+
+    def _give_back(self, handle: WorkerHandle, segment_id: int) -> None:
+        """Called from any thread, perhaps after the worker's death."""
+        if handle.segments.release(segment_id):
+            with contextlib.suppress(FatalError):
+                handle.send(m.ReleaseSegment(segment_id=segment_id))
+
+    def wake(self) -> None:
+        os.eventfd_write(self._wakeup, 1)
+
+    def cancel(self, request_ids: Iterable[str]) -> None:
+        """Nothing to do ahead: the loop wakes at once and tells the workers."""
+
+    def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
+        call_id = next(self._calls)
+        call = self._rpcs[call_id] = CollectiveCall(method, len(self._handles))
+        for handle in self._handles:
+            handle.send(m.CallMethod(call_id=call_id, method=method, args=args))
+        return call.future
+
+    def activity(self) -> list[RankActivity]:
+        return [handle.activity() for handle in self._handles]
+
+    def check_health(self) -> None:
+        if self._failure is not None:
+            raise EngineDeadError(str(self._failure))
+        if self._is_shut_down:
+            raise EngineDeadError("the executor is shut down")
+
+    def shutdown(self, grace_s: float = 5.0) -> None:
+        with self._stopping:
+            if self._is_shut_down:
+                return
+            self._is_shut_down = True
+        deadline = time.monotonic() + grace_s
+        for handle in self._handles:
+            if grace_s > 0:
+                handle.ask_to_stop()
+        for handle in self._handles:
+            handle.end_by(deadline)
+        for call in self._rpcs.values():
+            call.fail(InternalError("the executor is shut down"))
+        self._rpcs.clear()
+        self._forwards.clear()
+        self._selector.close()
+        os.close(self._wakeup)

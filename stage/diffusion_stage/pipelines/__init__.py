@@ -1,0 +1,1 @@
+"""Pipelines: found, loaded, and asked what they can do."""

@@ -1,0 +1,1 @@
+"""One process per device: its channel, its worker, its model runner."""

@@ -1,0 +1,84 @@
+"""From what a forward left on the device to bytes in shared memory, on a thread of its own."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from diffusion_stage.wire.messages import Tensor
+from diffusion_stage.worker.messages import OutputReady
+from diffusion_stage.worker.runner import ModelOutput
+from diffusion_stage.worker.segments import SegmentPool, layout
+
+INLINE_BYTES = 64 << 10
+VIDEO_NDIM = 5
+
+
+def materialize(output: ModelOutput) -> tuple[tuple[Tensor, ...], list[np.ndarray[Any, Any]]]:
+    """The output's arrays on the host, described.
+
+    Pixels in [0, 1] become uint8 as diffusers' `numpy_to_pil` does it, so that an image is the same
+    as from `pipe()` with `output_type="pil"`.
+    """
+    specs, arrays = [], []
+    for name, value in output.tensors.items():
+        array, dtype = _on_host(value)
+        kind = "tensor"
+        if output.is_image and array.ndim in (4, VIDEO_NDIM):
+            kind = "video" if array.ndim == VIDEO_NDIM else "image"
+            array, dtype = _pixels(array), "uint8"
+        specs.append(Tensor(name=name, kind=kind, dtype=dtype, shape=tuple(array.shape)))
+        arrays.append(array)
+    return tuple(specs), arrays
+
+
+def _on_host(value: Any) -> tuple[np.ndarray[Any, Any], str]:
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value), value.dtype.name
+    host = value.detach().cpu().contiguous()
+    if host.dtype is torch.bfloat16:  # numpy has no such type: its bits travel
+        return host.view(torch.uint16).numpy(), "bfloat16"
+    return host.numpy(), str(host.dtype).removeprefix("torch.")
+
+
+def _pixels(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype == np.uint8:
+        return array
+    return (array * 255).round().astype("uint8")
+
+
+def pack(call_id: int, output: ModelOutput, pool: SegmentPool) -> tuple[OutputReady, list[int]]:
+    """The message that hands the output over, and the descriptors to send with it.
+
+    Small outputs travel in the message. Raises `OSError` when there is no memory for a segment.
+    """
+    start = time.perf_counter()
+    specs, arrays = materialize(output)
+    sizes = [array.nbytes for array in arrays]
+    inline: tuple[bytes, ...] = ()
+    segment_id, offsets, descriptors = None, (), []
+    if sum(sizes) <= INLINE_BYTES:
+        inline = tuple(array.tobytes() for array in arrays)
+    else:
+        offsets, total = layout(sizes)
+        segment = pool.lend(total)
+        segment_id = segment.segment_id
+        for array, offset in zip(arrays, offsets, strict=True):
+            view = np.frombuffer(segment.memory, array.dtype, array.size, offset)
+            np.copyto(view.reshape(array.shape), array)
+        if not segment.is_known:
+            descriptors, segment.is_known = [segment.descriptor], True
+    message = OutputReady(
+        call_id=call_id,
+        specs=specs,
+        inline=inline,
+        segment_id=segment_id,
+        offsets=offsets,
+        metrics={
+            "forward_ms": output.forward_ms,
+            "pack_ms": 1000 * (time.perf_counter() - start),
+        },
+        dropped=pool.take_dropped(),
+    )
+    return message, descriptors

@@ -1,0 +1,62 @@
+"""The one door to a worker: makes it, with its extension, and calls its methods by name."""
+
+import logging
+from typing import Any
+
+from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.errors import ConfigError, InvalidArgumentError
+from diffusion_stage.pipelines import loader
+from diffusion_stage.request import DiffusionRequest
+from diffusion_stage.worker.messages import WorkerSpec
+from diffusion_stage.worker.runner import ModelOutput, OnStep
+from diffusion_stage.worker.worker import DiffusionWorker
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerWrapperBase:
+    """Owns one `DiffusionWorker`, in a process of its own (`mp`) or in the engine's (`uni`).
+
+    An extension (`worker_extension`, `module:Class`) adds methods; one that the worker has already
+    is a `ConfigError`.
+    """
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._worker = _worker_class(spec.worker_extension)(spec)
+
+    def start(self) -> Capabilities:
+        """Take the device and load the model. Raises a `FatalError`."""
+        self._worker.init_device()
+        return self._worker.load_model()
+
+    def execute_model(self, request: DiffusionRequest, on_step: OnStep) -> ModelOutput:
+        return self._worker.execute_model(request, on_step)
+
+    def check_device(self) -> None:
+        self._worker.check_device()
+
+    def execute_method(self, method: str, args: dict[str, Any]) -> Any:
+        """Call a public method of the worker. Raises `InvalidArgumentError` for a name it has not."""
+        if method.startswith("_") or not callable(getattr(self._worker, method, None)):
+            names = sorted(n for n in dir(self._worker) if not n.startswith("_"))
+            raise InvalidArgumentError(
+                f"method {method!r}; allowed: {', '.join(names)}", field="method"
+            )
+        return getattr(self._worker, method)(**args)
+
+    def shutdown(self) -> None:
+        self._worker.shutdown()
+
+
+def _worker_class(extension: str | None) -> type[DiffusionWorker]:
+    if extension is None:
+        return DiffusionWorker
+    added = loader.import_class(extension)
+    conflicts = sorted(
+        name
+        for name in vars(added)
+        if not name.startswith("__") and hasattr(DiffusionWorker, name)
+    )
+    if conflicts:
+        raise ConfigError(f"worker extension {extension} redefines {', '.join(conflicts)}")
+    return type(f"DiffusionWorkerWith{added.__name__}", (DiffusionWorker, added), {})
