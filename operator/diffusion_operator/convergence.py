@@ -1,0 +1,122 @@
+"""Make the children of a stage what they should be: apply what differs, delete what is too much."""
+
+import logging
+from dataclasses import dataclass
+
+from diffusion_operator.api import KIND, STAGE_LABEL, Stage
+from diffusion_operator.cluster import Cluster
+from diffusion_operator.desired import desired_state
+from diffusion_operator.errors import ApiError, RefusedError, TemplateError
+from diffusion_operator.manifest import Ident, Manifest, controller, ident
+from diffusion_operator.memory import Memory
+from diffusion_operator.situation import Obstacle
+
+OWNED_KINDS = (
+    ("apps/v1", "StatefulSet"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("v1", "Service"),
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of it."""
+
+    workload: Manifest | None
+    """The StatefulSet as it is now."""
+    obstacle: Obstacle | None
+    """The first thing that did not go through."""
+
+
+class Convergence:
+    """One pass over the children of one stage.
+
+    A refused child does not keep the others from being applied. Raises `ApiError` when the API
+    server cannot be reached.
+    """
+
+    def __init__(self, cluster: Cluster, stage: Stage, memory: Memory) -> None:
+        self._cluster = cluster
+        self._stage = stage
+        self._memory = memory
+        self._live: dict[Ident, Manifest] = {}
+        self._obstacles: list[Obstacle] = []
+
+    async def run(self) -> Outcome:
+        """Read, apply, prune."""
+        await self._read()
+        try:
+            desired = desired_state(self._stage)
+        except TemplateError as error:
+            self._obstacles.append(Obstacle("PodTemplateRejected", str(error), is_final=True))
+        else:
+            for manifest in desired:
+                await self._apply(manifest)
+            await self._prune({ident(manifest) for manifest in desired})
+        workload = self._live.get(Ident("StatefulSet", self._stage.name))
+        return Outcome(workload, next(iter(self._obstacles), None))
+
+    async def _read(self) -> None:
+        labels = {STAGE_LABEL: self._stage.name}
+        for api_version, kind in OWNED_KINDS:
+            for child in await self._cluster.list(api_version, kind, self._stage.namespace, labels):
+                self._live[ident(child)] = child
+
+    async def _apply(self, manifest: Manifest) -> None:
+        try:
+            answer = await self._settle(manifest)
+        except RefusedError as error:
+            is_template = "spec.template" in str(error)
+            reason = "PodTemplateRejected" if is_template else "ApplyRefused"
+            self._obstacles.append(Obstacle(reason, str(error), is_final=True))
+        except ApiError as error:
+            self._postpone(error)
+        else:
+            self._live[ident(manifest)] = answer
+
+    async def _settle(self, manifest: Manifest) -> Manifest:
+        live = self._live.get(ident(manifest)) or await self._find(manifest)
+        if live is not None:
+            _refuse_others(live, self._stage)
+            if "deletionTimestamp" in live["metadata"] or self._memory.is_settled(manifest, live):
+                return live  # what is being deleted is made anew once it is gone
+        answer = await self._cluster.apply(manifest)
+        self._memory.remember(manifest, answer)
+        logger.info("%s/%s: applied %s %s", self._stage.namespace, self._stage.name, *ident(answer))
+        return answer
+
+    async def _find(self, manifest: Manifest) -> Manifest | None:
+        """An object of that name without our label, which an apply would take over unseen."""
+        name, namespace = manifest["metadata"]["name"], self._stage.namespace
+        return await self._cluster.get(manifest["apiVersion"], manifest["kind"], namespace, name)
+
+    async def _prune(self, wanted: set[Ident]) -> None:
+        for key, child in self._live.items():
+            owner = controller(child)
+            if key in wanted or owner is None or owner["uid"] != self._stage.uid:
+                continue
+            try:
+                await self._cluster.delete(child)
+            except ApiError as error:
+                self._postpone(error)
+
+    def _postpone(self, error: ApiError) -> None:
+        if error.status == 0:
+            raise error  # no answer: a status could not be written either
+        self._obstacles.append(Obstacle("ApplyFailed", str(error), is_final=False))
+
+
+def _refuse_others(live: Manifest, stage: Stage) -> None:
+    """An orphan with our label, or a child of an earlier stage of this name, may be taken over."""
+    owner = controller(live)
+    if owner is None:
+        is_ours = live["metadata"].get("labels", {}).get(STAGE_LABEL) == stage.name
+        belongs = "was not made for this stage"
+    else:
+        is_ours = owner["uid"] == stage.uid or (owner["kind"], owner["name"]) == (KIND, stage.name)
+        belongs = f"belongs to {owner['kind']} {owner['name']}"
+    if not is_ours:
+        kind, name = ident(live)
+        raise RefusedError(f"{kind} {name} exists and {belongs}; rename one of the two")

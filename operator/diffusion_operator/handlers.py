@@ -1,0 +1,97 @@
+"""Kopf's side: every watch event only says which stage to look at.
+
+Run as `kopf run -m diffusion_operator.handlers -A --standalone`. Events carry no decision, so one
+that is lost, doubled or late does no harm; the resync makes up for the lost.
+"""
+
+import asyncio
+import logging
+import os
+from typing import Any
+
+import kopf
+
+from diffusion_operator.api import API_VERSION, PLURAL, STAGE_LABEL
+from diffusion_operator.cluster import Cluster, connect
+from diffusion_operator.reconciler import Reconciler
+from diffusion_operator.settings import Settings
+from diffusion_operator.workqueue import Key, WorkQueue
+
+WATCHED = (
+    ("apps", "statefulsets"),
+    ("policy", "poddisruptionbudgets"),
+    ("", "services"),
+    ("", "pods"),
+)
+NOISY = (
+    "kopf.objects",
+    "kopf.activities.probe",
+    "aiohttp.access",
+)  # a line for each event or probe
+OURS = {STAGE_LABEL: kopf.PRESENT}
+
+
+@kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)  # else a failing start is retried in silence
+async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+    """Start the workers; `memo` carries them to the other handlers."""
+    _configure(settings)
+    chosen = Settings.from_environ(os.environ)
+    memo.client = await connect()
+    reconciler = Reconciler(Cluster(memo.client), resync_s=chosen.resync_s)
+    memo.queue = WorkQueue(reconciler, workers=chosen.workers)
+    memo.stuck_after_s = chosen.stuck_after_s
+    memo.workers = asyncio.create_task(memo.queue.run(), name="reconcile workers")
+
+
+@kopf.on.cleanup()
+async def stop(memo: kopf.Memo, **_: Any) -> None:
+    """End the workers; Kopf waits five seconds for any task that is left."""
+    memo.workers.cancel()
+    await asyncio.wait([memo.workers])
+    await memo.client.close()
+
+
+@kopf.on.login()
+def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    """With the library that `connect` uses, so that both take the same credentials."""
+    return kopf.login_via_client(**kwargs)
+
+
+@kopf.on.probe(id="workers")
+async def check_workers(memo: kopf.Memo, **_: Any) -> str:
+    """The liveness probe fails by `PermanentError`; any other would be retried inside of it."""
+    if memo.workers.done():
+        raise kopf.PermanentError("the reconcile workers have ended")
+    lag_s = memo.queue.lag_s()
+    if lag_s > memo.stuck_after_s:
+        raise kopf.PermanentError(f"a pass has been due or running for {lag_s:.0f} s")
+    return "running"
+
+
+@kopf.on.event(API_VERSION, PLURAL)
+async def wake_stage(namespace: str | None, name: str, memo: kopf.Memo, **_: Any) -> None:
+    """A stage was made, changed or deleted."""
+    memo.queue.add(Key(str(namespace), name))
+
+
+@kopf.on.event("apps/v1", "statefulsets", labels=OURS)
+@kopf.on.event("policy/v1", "poddisruptionbudgets", labels=OURS)
+@kopf.on.event("v1", "services", labels=OURS)
+@kopf.on.event("v1", "pods", labels=OURS)
+async def wake_owner(namespace: str | None, labels: kopf.Labels, memo: kopf.Memo, **_: Any) -> None:
+    """Something with our label was made, changed or deleted."""
+    memo.queue.add(Key(str(namespace), labels[STAGE_LABEL]))
+
+
+def _configure(settings: kopf.OperatorSettings) -> None:
+    settings.posting.enabled = False  # our Events say what happened, once
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 10
+    # Kopf's own end with 21 s: the watches would sleep on long after the API server is back.
+    settings.networking.error_backoffs = (1, 1, 2, 3, 5, 5, 5, 5)
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 310
+    for group, plural in WATCHED:
+        settings.watching.label_selectors[group, plural] = STAGE_LABEL
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)

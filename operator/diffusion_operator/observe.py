@@ -1,0 +1,160 @@
+"""What the cluster shows of a stage: raw StatefulSet and pods, parsed once."""
+
+from dataclasses import dataclass
+
+from diffusion_operator.api import CONTAINER
+from diffusion_operator.manifest import Manifest, controller
+
+STARTING = ("ContainerCreating", "PodInitializing")  # the waits that are no news
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """The end of one stage container, as the kubelet reports it."""
+
+    container_id: str
+    exit_code: int
+    reason: str
+    message: str
+    finished_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A container that cannot start, and why."""
+
+    container: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One pod."""
+
+    pod: str
+    node: str
+    revision: str
+    is_ready: bool
+    """Ready, and not told to stop: a pod that drains still has the condition."""
+    is_leaving: bool
+    has_started: bool
+    """The startup probe of the present container has succeeded."""
+    is_running: bool
+    waiting: tuple[Waiting, ...]
+    ends: tuple[Termination, ...]
+    """Of the stage container, newest first; Kubernetes shows two at most."""
+    pod_failure: str
+    """Why the pod as a whole failed, such as an eviction; empty where it did not."""
+    unscheduled: str
+    """Why no node takes the pod; empty where one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The StatefulSet."""
+
+    is_observed: bool
+    """Its controller has seen the present spec, so the revisions are those of the spec."""
+    wanted: int
+    current_revision: str
+    update_revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything that the status of a stage is made from."""
+
+    workload: Workload | None
+    replicas: tuple[Replica, ...]
+    """In the order of their ordinals."""
+
+
+def observe(name: str, workload: Manifest | None, pods: list[Manifest]) -> Observation:
+    """Only the StatefulSet's own pods count; a label alone makes no replica."""
+    ours = [pod for pod in pods if _is_ours(pod, name)]
+    return Observation(
+        workload=None if workload is None else _workload(workload),
+        replicas=tuple(_replica(pod) for pod in sorted(ours, key=_ordinal)),
+    )
+
+
+def _is_ours(pod: Manifest, name: str) -> bool:
+    owner = controller(pod)
+    return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
+
+
+def _ordinal(pod: Manifest) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
+def _workload(raw: Manifest) -> Workload:
+    status = raw.get("status", {})
+    return Workload(
+        is_observed=status.get("observedGeneration", 0) >= raw["metadata"]["generation"],
+        wanted=raw["spec"].get("replicas", 1),
+        current_revision=status.get("currentRevision", ""),
+        update_revision=status.get("updateRevision", ""),
+    )
+
+
+def _replica(pod: Manifest) -> Replica:
+    metadata, status = pod["metadata"], pod.get("status", {})
+    conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
+    container = _stage_status(status)
+    is_leaving = "deletionTimestamp" in metadata
+    return Replica(
+        pod=metadata["name"],
+        node=pod["spec"].get("nodeName", ""),
+        revision=metadata.get("labels", {}).get("controller-revision-hash", ""),
+        is_ready=not is_leaving and conditions.get("Ready", {}).get("status") == "True",
+        is_leaving=is_leaving,
+        has_started=container.get("started", False),
+        is_running="running" in container.get("state", {}),
+        waiting=_waiting(status),
+        ends=_ends(container),
+        pod_failure=_pod_failure(status),
+        unscheduled=_unscheduled(conditions.get("PodScheduled", {})),
+    )
+
+
+def _stage_status(status: Manifest) -> Manifest:
+    statuses: list[Manifest] = status.get("containerStatuses", [])
+    return next((one for one in statuses if one["name"] == CONTAINER), {})
+
+
+def _ends(container: Manifest) -> tuple[Termination, ...]:
+    states = [container.get(place, {}).get("terminated") for place in ("state", "lastState")]
+    return tuple(
+        Termination(
+            container_id=end["containerID"],
+            exit_code=end["exitCode"],
+            reason=end.get("reason", ""),
+            message=end.get("message", ""),
+            finished_at=end["finishedAt"],
+        )
+        for end in states
+        if end is not None and end.get("containerID") and end.get("finishedAt")
+    )
+
+
+def _waiting(status: Manifest) -> tuple[Waiting, ...]:
+    statuses = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+    found = [(one["name"], one.get("state", {}).get("waiting")) for one in statuses]
+    return tuple(
+        Waiting(name, wait["reason"], wait.get("message", ""))
+        for name, wait in found
+        if wait is not None and wait.get("reason", STARTING[0]) not in STARTING
+    )
+
+
+def _pod_failure(status: Manifest) -> str:
+    if status.get("phase") != "Failed":
+        return ""
+    return ": ".join(filter(None, (status.get("reason", "Failed"), status.get("message"))))
+
+
+def _unscheduled(condition: Manifest) -> str:
+    if condition.get("status") != "False":
+        return ""
+    return str(condition.get("message") or condition.get("reason", "no node takes it"))

@@ -1,0 +1,73 @@
+"""One level-triggered pass over one stage: read, decide, apply, prune, report."""
+
+import logging
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from diffusion_operator.api import API_VERSION, KIND, STAGE_LABEL, Stage
+from diffusion_operator.cluster import Cluster
+from diffusion_operator.convergence import Convergence, Outcome
+from diffusion_operator.errors import ApiError
+from diffusion_operator.events import death_event
+from diffusion_operator.failures import failures, uncounted
+from diffusion_operator.manifest import Manifest
+from diffusion_operator.memory import Memory
+from diffusion_operator.observe import observe
+from diffusion_operator.status import Pass, compute_status, unreadable
+from diffusion_operator.workqueue import Key
+
+logger = logging.getLogger(__name__)
+
+
+class Reconciler:
+    """Called with a key; returns the seconds after which to call again, None once it is gone."""
+
+    def __init__(self, cluster: Cluster, *, resync_s: float) -> None:
+        self._cluster = cluster
+        self._resync_s = resync_s
+        self._memories: dict[Key, Memory] = {}
+
+    async def __call__(self, key: Key) -> float | None:
+        """Raises `ApiError` when the pass should be repeated soon."""
+        raw = await self._cluster.get(API_VERSION, KIND, key.namespace, key.name)
+        if raw is None or "deletionTimestamp" in raw["metadata"]:
+            self._memories.pop(key, None)
+            return None  # Kubernetes collects what the stage owns
+        try:
+            stage = Stage.parse(raw)
+        except ValidationError as error:
+            await self._report_unreadable(raw, error)
+            return self._resync_s
+        memory = self._memories.setdefault(key, Memory())
+        outcome = await Convergence(self._cluster, stage, memory).run()
+        await self._observe(stage, raw, outcome)
+        if outcome.obstacle is not None and not outcome.obstacle.is_final:
+            raise ApiError(outcome.obstacle.message, status=0)
+        return self._resync_s
+
+    async def _observe(self, stage: Stage, raw: Manifest, outcome: Outcome) -> None:
+        pods = await self._cluster.list("v1", "Pod", stage.namespace, {STAGE_LABEL: stage.name})
+        observation = observe(stage.name, outcome.workload, pods)
+        old, now = raw.get("status", {}), datetime.now(UTC)
+        # Events first: one posted twice is the same one, and a counted death is never posted again.
+        for failure in uncounted(failures(observation), old.get("restarts", {})):
+            logger.warning("%s/%s: %s", stage.namespace, stage.name, failure.describe())
+            await self._cluster.emit(death_event(stage, failure, now))
+        found = Pass(observation=observation, obstacle=outcome.obstacle, old=old, now=now)
+        await self._report(raw, compute_status(stage, found))
+
+    async def _report_unreadable(self, raw: Manifest, error: ValidationError) -> None:
+        message = "; ".join(
+            f"spec.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+        )
+        generation, old = raw["metadata"]["generation"], raw.get("status", {})
+        await self._report(raw, unreadable(generation, message, old=old, now=datetime.now(UTC)))
+
+    async def _report(self, raw: Manifest, status: Manifest) -> None:
+        """Written only where it differs; for this very object, not a later one of its name."""
+        if status != raw.get("status", {}):
+            metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "uid")}
+            await self._cluster.apply_status(
+                {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
+            )

@@ -1,0 +1,115 @@
+"""What the status should say: a pure function of the spec and of what was observed."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from diffusion_operator.api import Stage
+from diffusion_operator.conditions import conditions
+from diffusion_operator.failures import Failure, count, failures
+from diffusion_operator.manifest import Manifest
+from diffusion_operator.observe import Observation, Replica
+from diffusion_operator.situation import Obstacle
+from diffusion_operator.verdicts import unknown_spec, verdicts
+
+ENDPOINTS = 256  # the CRD's limit
+NO_COUNTS = {"replicas": 0, "readyReplicas": 0, "availableReplicas": 0, "updatedReplicas": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass over a stage found, besides the spec."""
+
+    observation: Observation
+    obstacle: Obstacle | None
+    """Why the spec could not be applied in full."""
+    old: Manifest
+    """The status as it is."""
+    now: datetime
+
+
+def compute_status(stage: Stage, found: Pass) -> Manifest:
+    """The whole status; as long as nothing happens it stays the same, so it is written once."""
+    seen = failures(found.observation)
+    restarts = count(
+        seen, found.old.get("restarts", {}), policy=stage.spec.failure_policy, now=found.now
+    )
+    verdict = verdicts(stage.spec, found.observation, found.obstacle, deaths=restarts["window"])
+    return {
+        "observedGeneration": stage.generation,
+        "selector": ",".join(f"{key}={value}" for key, value in stage.selector.items()),
+        "address": f"tcp://{stage.name}.{stage.namespace}.svc:{stage.spec.ports.zmq}",
+        **_counts(found.observation),
+        **_revisions(found.observation),
+        "endpoints": [_endpoint(stage, one) for one in found.observation.replicas[:ENDPOINTS]],
+        "restarts": restarts,
+        **_last_failure(seen, found.old),
+        "conditions": conditions(
+            verdict, generation=stage.generation, old=found.old, now=found.now
+        ),
+    }
+
+
+def unreadable(generation: int, message: str, *, old: Manifest, now: datetime) -> Manifest:
+    """For a spec that this version does not know: the CRD is newer than the operator.
+
+    What runs, runs on; how, is not known until both are of one version.
+    """
+    verdict = unknown_spec(message)
+    return (
+        {**NO_COUNTS, "restarts": {"window": 0, "total": 0}}
+        | old
+        | {
+            "observedGeneration": generation,
+            "conditions": conditions(verdict, generation=generation, old=old, now=now),
+        }
+    )
+
+
+def _counts(observation: Observation) -> Manifest:
+    """From the pods themselves, which are ahead of the StatefulSet's own counts."""
+    ready = sum(one.is_ready for one in observation.replicas)
+    workload = observation.workload
+    revision = "" if workload is None else workload.update_revision
+    updated = sum(bool(revision) and one.revision == revision for one in observation.replicas)
+    return {
+        "replicas": len(observation.replicas),
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "updatedReplicas": updated,
+    }
+
+
+def _revisions(observation: Observation) -> Manifest:
+    if observation.workload is None:
+        return {}
+    found = {
+        "currentRevision": observation.workload.current_revision,
+        "updateRevision": observation.workload.update_revision,
+    }
+    return {name: revision for name, revision in found.items() if revision}
+
+
+def _endpoint(stage: Stage, replica: Replica) -> Manifest:
+    host = f"{replica.pod}.{stage.headless}.{stage.namespace}.svc"
+    return {
+        "name": replica.pod,
+        "address": f"tcp://{host}:{stage.spec.ports.zmq}",
+        "ready": replica.is_ready,
+        "revision": replica.revision,
+    }
+
+
+def _last_failure(seen: list[Failure], old: Manifest) -> Manifest:
+    """The newest of all; one that no pod shows any more is kept."""
+    before: Manifest = old.get("lastFailure", {})
+    if not seen or seen[-1].time < before.get("time", ""):
+        return {"lastFailure": before} if before else {}
+    last = asdict(seen[-1])
+    names = {"exit_code": "exitCode", "worker_rank": "workerRank"}
+    return {
+        "lastFailure": {
+            names.get(name, name): value
+            for name, value in last.items()
+            if name != "container_id" and value not in (None, "")
+        }
+    }
