@@ -68,6 +68,7 @@ class Inside:
         network.configure(self._spec.numbers)
         credentials.write(self._layout, self._spec.numbers)
         if self._spec.nodes:
+            mounts.shield_kernel_settings(RUN / "settings")
             mounts.require_overlay(self._layout.store_link.resolve())
 
     def _start_containerd(self, number: int) -> None:

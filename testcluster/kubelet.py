@@ -40,6 +40,7 @@ def config(number: int, *, cluster: str, folder: Path, resolv_conf: Path) -> dic
         "podLogsDir": str(folder / "pod-logs"),
         "resolvConf": str(resolv_conf),
         "serializeImagePulls": False,
+        "volumePluginDir": str(folder / "volume-plugins"),
     }
 
 

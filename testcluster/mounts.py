@@ -8,6 +8,16 @@ from testcluster.errors import RequirementError
 # What containerd, runc, the CNI plugins and the kubelet write outside the folders they are given.
 PRIVATE = ("/run", "/dev/shm", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
 
+# Settings of the whole machine that a kubelet writes unless they have these values already.
+KERNEL_SETTINGS = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/keys/root_maxbytes": 25_000_000,
+}
+
 
 def isolate(resolv_conf: Path) -> None:
     """Cover the shared places, in this mount namespace only, and use the cluster's own DNS.
@@ -25,6 +35,15 @@ def isolate(resolv_conf: Path) -> None:
         resolver.touch()
     if resolver.exists():
         mount("--bind", str(resolv_conf), str(resolver))
+
+
+def shield_kernel_settings(folder: Path) -> None:
+    """Let the kubelet read the settings that it wants, from files in `folder`: it writes none."""
+    for name, value in KERNEL_SETTINGS.items():
+        shield = folder / name
+        shield.parent.mkdir(parents=True, exist_ok=True)
+        shield.write_text(f"{value}\n")
+        mount("--bind", str(shield), f"/proc/sys/{name}")
 
 
 def require_overlay(folder: Path) -> None:
