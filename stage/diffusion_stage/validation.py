@@ -1,4 +1,4 @@
-"""From a `Submit` to a request: every parameter is known, of its type and in its range, or refused."""
+"""From a `Submit` to a request: each parameter known, of its type and in its range, or refused."""
 
 import math
 import secrets
@@ -108,8 +108,10 @@ def _check_value(name: str, value: Any, capabilities: Capabilities) -> None:
 
 def _has_type(value: Any, parameter: Parameter) -> bool:
     kind = JSON_TYPES.get(type(value), "")
-    return not parameter.types or kind in parameter.types or (
-        kind == "int" and "float" in parameter.types
+    return (
+        not parameter.types
+        or kind in parameter.types
+        or (kind == "int" and "float" in parameter.types)
     )
 
 

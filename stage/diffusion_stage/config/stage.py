@@ -47,12 +47,13 @@ class EngineConfig(_Group):
 
 
 class ServingConfig(_Group):
-    """Where the stage listens, and what it is called; port 0 takes a free one."""
+    """Where the stage listens, its name, and how much one client may ask; port 0: a free one."""
 
     name: str | None = None
-    host: str = "0.0.0.0"  # noqa: S104  # a pod serves its network; NetworkPolicy narrows it
+    host: str = "0.0.0.0"  # a pod serves its network; NetworkPolicy narrows it
     port: Port = 5555
     admin_port: Port = 8080
+    max_client_requests: Positive = 1024
     termination_log: str = "/dev/termination-log"
 
 

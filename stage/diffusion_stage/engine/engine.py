@@ -78,6 +78,7 @@ class DiffusionEngine:
             queue.SimpleQueue()
         )
         self._refusal: RequestError | None = UnavailableError("the model is loading")
+        self.capabilities: Capabilities | None = None
         self._is_stopped = threading.Event()
         self.ticked_at = time.monotonic()
         self._scheduler = scheduler or RequestScheduler()
@@ -105,22 +106,22 @@ class DiffusionEngine:
         """Load the model and warm up. Raises as `make_engine`."""
         logger.info("%s", self.runtime)
         try:
-            self.capabilities: Capabilities = self._executor.start()
-            self._run_startup_warmup()
+            self.capabilities = self._executor.start()
+            self._run_startup_warmup(self.capabilities)
         except BaseException:
             self.close(grace_s=0)
             raise
         with self._lock:
             self._refusal = None
 
-    def _run_startup_warmup(self) -> None:
-        skip, reason = should_skip_warmup(self.config, self.capabilities)
+    def _run_startup_warmup(self, capabilities: Capabilities) -> None:
+        skip, reason = should_skip_warmup(self.config, capabilities)
         logger.info("warm-up %s: %s", "skipped" if skip else "runs", reason)
         if skip:
             return
         start = time.monotonic()
         streams = [
-            self._admit(dummy_request(rank, self.capabilities), lambda _stream: None)
+            self._admit(dummy_request(rank, capabilities), lambda _stream: None)
             for rank in range(self.runtime.data_parallel_size)
         ]
         while self._scheduler.has_work:
@@ -136,6 +137,14 @@ class DiffusionEngine:
         logger.info("warm-up done in %.2f s", time.monotonic() - start)
 
     # What others may ask, from any thread.
+
+    def admission(self) -> Capabilities:
+        """What requests are validated against. Raises `UnavailableError` while none is admitted."""
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal.with_traceback(None)
+        assert self.capabilities is not None
+        return self.capabilities
 
     def add_request(self, request: DiffusionRequest, notify: Notify) -> OutputStream:
         """Admit a request; its events come on the returned stream, of which one is its end.

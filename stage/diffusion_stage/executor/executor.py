@@ -20,8 +20,8 @@ OnProgress = Callable[[str, int, int], None]
 class RankActivity:
     """One worker at this moment; times are monotonic seconds.
 
-    `busy_since` None: nothing runs. `heard_at`: its last sign of life. `progress_at`: its last step,
-    or the start of the call at hand.
+    `busy_since` None: nothing runs. `heard_at`: its last sign of life. `progress_at`: its last
+    step, or the start of the call at hand.
     """
 
     rank: int
@@ -48,7 +48,10 @@ class DiffusionExecutor(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> Capabilities:
-        """Make the workers and wait until all are ready. Raises the `FatalError` of the first to fail."""
+        """Make the workers and wait until all are ready.
+
+        Raises the `FatalError` of the first to fail.
+        """
 
     @abc.abstractmethod
     def execute_batch(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
@@ -63,7 +66,7 @@ class DiffusionExecutor(abc.ABC):
 
     @abc.abstractmethod
     def wait(self, timeout_s: float | None) -> BatchRunnerOutput:
-        """What was done since; returns early on `wake`. Raises a `FatalError` as `execute_batch`."""
+        """What was done since; returns early on `wake`. Raises as `execute_batch`."""
 
     @abc.abstractmethod
     def wake(self) -> None:

@@ -1,5 +1,6 @@
 """A worker process as its parent sees it."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -81,7 +82,7 @@ class WorkerHandle:
         self.progress_at, self.step = time.monotonic(), None
 
     def ask_for_life(self) -> None:
-        """Ask once; not again before there was any answer, so that a stopped worker blocks nobody."""
+        """Ask, but not again before any answer came: a stopped worker blocks nobody."""
         if self.heard_at >= self._asked_at:
             self._asked_at = time.monotonic()
             self.send(m.AreYouThere())
@@ -122,10 +123,8 @@ class WorkerHandle:
         )
 
     def ask_to_stop(self) -> None:
-        try:
+        with contextlib.suppress(ChannelClosedError):  # it is gone already
             self.channel.send(m.encoder.encode(m.Stop()))
-        except ChannelClosedError:
-            pass  # it is gone already
 
     def end_by(self, deadline: float) -> None:
         """Wait for the end until `deadline` (monotonic), then kill; closes everything."""

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -239,9 +239,11 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             del self._forwards[call_id]
 
     def _borrow(self, handle: WorkerHandle, message: m.OutputReady, seed: int) -> DiffusionOutput:
-        common = {"seed": seed, "rank": handle.rank, "metrics": message.metrics}
+        output = DiffusionOutput(
+            message.specs, message.inline, seed=seed, rank=handle.rank, metrics=message.metrics
+        )
         if message.segment_id is None:
-            return DiffusionOutput(message.specs, message.inline, **common)
+            return output
         whole = handle.segments.open(message.segment_id)
         sizes = [tensors.size_bytes(spec) for spec in message.specs]
         views = tuple(
@@ -249,7 +251,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             for offset, size in zip(message.offsets, sizes, strict=True)
         )
         give_back = partial(self._give_back, handle, message.segment_id)
-        return DiffusionOutput(message.specs, views, release=give_back, **common)
+        return replace(output, data=views, release=give_back)
 
     def _give_back(self, handle: WorkerHandle, segment_id: int) -> None:
         """Called from any thread, perhaps after the worker's death."""

@@ -153,7 +153,7 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
         if self._is_shut_down:
             raise EngineDeadError("the executor is shut down")
 
-    def shutdown(self, grace_s: float = 5.0) -> None:
+    def shutdown(self, grace_s: float = 5.0) -> None:  # noqa: ARG002  # a thread cannot be killed
         with self._stopping:
             if self._is_shut_down:
                 return

@@ -9,7 +9,15 @@ import torch
 
 from diffusion_stage.capabilities import RESERVED, Capabilities, Parameter
 
-SIMPLE = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "list", dict: "dict"}
+SIMPLE = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    list: "list",
+    tuple: "list",
+    dict: "dict",
+}
 JSON_DEFAULTS = (bool, int, float, str)
 
 
@@ -31,9 +39,7 @@ def capabilities(pipeline: Any) -> Capabilities:
 def _parameter(parameter: inspect.Parameter) -> Parameter:
     has_default = parameter.default is not inspect.Parameter.empty
     default = parameter.default if isinstance(parameter.default, JSON_DEFAULTS) else None
-    return Parameter(
-        types=_types(parameter.annotation), required=not has_default, default=default
-    )
+    return Parameter(types=_types(parameter.annotation), required=not has_default, default=default)
 
 
 def _types(annotation: Any) -> tuple[str, ...]:

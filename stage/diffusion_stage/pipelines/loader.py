@@ -20,8 +20,8 @@ def load(
 ) -> Any:
     """The pipeline, on `device`, in eval mode.
 
-    `pipeline_class` is an import path, `module:Class`, of a class with diffusers' `from_pretrained`;
-    None lets the model's own index choose. Raises `ModelError` when the model cannot be read,
+    `pipeline_class` is an import path, `module:Class`, of a class with `from_pretrained`; None lets
+    the model's own index choose. Raises `ModelError` when the model cannot be read,
     `ConfigError` for a class that cannot be imported, `DeviceMemoryError` when it does not fit.
     """
     loader = diffusers.DiffusionPipeline if pipeline_class is None else import_class(pipeline_class)

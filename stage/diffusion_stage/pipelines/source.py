@@ -29,7 +29,9 @@ def find(uri: str, revision: str | None) -> ModelSource:
         raise ModelError(f"model {uri!r}: allowed: an absolute path, or {HUB}organisation/name")
     folder = Path(uri)
     if not folder.is_dir():
-        raise ModelError(f"model {uri}: no such folder; looked for {folder / INDEX}. {_nearby(folder)}")
+        raise ModelError(
+            f"model {uri}: no such folder; looked for {folder / INDEX}. {_nearby(folder)}"
+        )
     if not (folder / INDEX).is_file():
         found = ", ".join(sorted(p.name for p in folder.iterdir())[:10]) or "nothing"
         raise ModelError(f"model {uri}: not a pipeline; looked for {folder / INDEX}, found {found}")

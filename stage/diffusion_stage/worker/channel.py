@@ -1,5 +1,6 @@
 """A socket pair between two processes of a pod: whole messages, and descriptors beside them."""
 
+import contextlib
 import os
 import socket
 import struct
@@ -66,8 +67,6 @@ class Channel:
 
     def close(self) -> None:
         """Wakes a thread that receives, on both sides."""
-        try:
+        with contextlib.suppress(OSError):  # the other side was first
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the other side was first
         self._socket.close()

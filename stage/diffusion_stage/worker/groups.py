@@ -18,7 +18,7 @@ def join(rank: int, world_size: int, store: str, device: torch.device) -> None:
         return
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     backend = "nccl" if device.type == "cuda" else "gloo"
-    meeting = dist.FileStore(store, world_size)
+    meeting = torch._C._distributed_c10d.FileStore(store, world_size)
     dist.init_process_group(
         backend, store=meeting, rank=rank, world_size=world_size, timeout=TIMEOUT
     )

@@ -57,7 +57,9 @@ def pack(call_id: int, output: ModelOutput, pool: SegmentPool) -> tuple[OutputRe
     specs, arrays = materialize(output)
     sizes = [array.nbytes for array in arrays]
     inline: tuple[bytes, ...] = ()
-    segment_id, offsets, descriptors = None, (), []
+    offsets: tuple[int, ...] = ()
+    segment_id: int | None = None
+    descriptors: list[int] = []
     if sum(sizes) <= INLINE_BYTES:
         inline = tuple(array.tobytes() for array in arrays)
     else:

@@ -23,7 +23,7 @@ from diffusion_stage.wire import tensors
 
 OUTPUT_TYPES = {"image": "np", "tensor": "pt", "latent": "latent"}
 OnStep = Callable[[int, int], None]
-"""Called after each denoising step with the steps done and all steps; may raise `CancelledError`."""
+"""Called after each step with the steps done and all steps; may raise `CancelledError`."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,9 @@ class DiffusionModelRunner:
         """
         has_begun = False
 
-        def step_end(pipeline: Any, step: int, _timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        def step_end(
+            pipeline: Any, step: int, _timestep: Any, kwargs: dict[str, Any]
+        ) -> dict[str, Any]:
             nonlocal has_begun
             has_begun = True
             on_step(step + 1, max(step + 1, pipeline.num_timesteps))
@@ -117,7 +119,8 @@ def _images(given: InputTensor) -> Any:
     if pictures.dtype != np.uint8 or pictures.ndim != 4 or pictures.shape[-1] not in (1, 3, 4):
         shape = tuple(pictures.shape)
         raise InvalidArgumentError(
-            f"{given.spec.name} is {pictures.dtype} {shape}; allowed: uint8 [n, height, width, 1|3|4]",
+            f"{given.spec.name} is {pictures.dtype} {shape}; "
+            "allowed: uint8 [n, height, width, 1|3|4]",
             field=given.spec.name,
         )
     return pictures.squeeze(-1) if pictures.shape[-1] == 1 else pictures

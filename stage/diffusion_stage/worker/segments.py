@@ -1,8 +1,8 @@
 """Shared memory for outputs: anonymous files (`memfd_create(2)`) lent to the stage process.
 
-They have no name, so nothing stays behind when a process is killed, and no mount (`/dev/shm`) limits
-their size. A segment goes back and forth: the worker fills it, the stage process reads it under a
-lease and releases it. Reuse matters: writing to fresh pages costs several times a copy.
+They have no name, so nothing stays behind when a process is killed, and no mount (`/dev/shm`)
+limits their size. A segment goes back and forth: the worker fills it, the stage process reads it
+under a lease and releases it. Reuse matters: writing to fresh pages costs several times a copy.
 """
 
 import mmap
@@ -38,7 +38,9 @@ class SegmentPool:
     def lend(self, size_bytes: int) -> Segment:
         """A segment of at least that size. Raises `OSError` when there is no memory for it."""
         with self._lock:
-            fitting = [s for s in self._free.values() if size_bytes <= len(s.memory) <= 4 * size_bytes]
+            fitting = [
+                s for s in self._free.values() if size_bytes <= len(s.memory) <= 4 * size_bytes
+            ]
             segment = min(fitting, key=lambda s: len(s.memory), default=None)
             if segment is None:
                 segment = self._make(size_bytes)

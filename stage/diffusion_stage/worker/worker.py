@@ -20,7 +20,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 
 class DiffusionWorker:
-    """One device and its runner. Methods are called one at a time, from the process's main thread."""
+    """One device and its runner. Methods are called one at a time, from one thread."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -89,7 +89,7 @@ def _device(spec: WorkerSpec) -> torch.device:
 
 
 def _dtype(name: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 on accelerators, which all current ones compute fast, and float32 on CPUs."""
+    """`auto` is bfloat16 on accelerators, all of which compute it fast, and float32 on CPUs."""
     if name == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     return DTYPES[name]

@@ -36,7 +36,7 @@ class WorkerWrapperBase:
         self._worker.check_device()
 
     def execute_method(self, method: str, args: dict[str, Any]) -> Any:
-        """Call a public method of the worker. Raises `InvalidArgumentError` for a name it has not."""
+        """Call a public method of the worker. Raises `InvalidArgumentError` for other names."""
         if method.startswith("_") or not callable(getattr(self._worker, method, None)):
             names = sorted(n for n in dir(self._worker) if not n.startswith("_"))
             raise InvalidArgumentError(
@@ -53,9 +53,7 @@ def _worker_class(extension: str | None) -> type[DiffusionWorker]:
         return DiffusionWorker
     added = loader.import_class(extension)
     conflicts = sorted(
-        name
-        for name in vars(added)
-        if not name.startswith("__") and hasattr(DiffusionWorker, name)
+        name for name in vars(added) if not name.startswith("__") and hasattr(DiffusionWorker, name)
     )
     if conflicts:
         raise ConfigError(f"worker extension {extension} redefines {', '.join(conflicts)}")

@@ -1,0 +1,1 @@
+"""The stage process: sockets, probes, drain and death around one engine."""

@@ -1,0 +1,326 @@
+"""The socket loop between clients and the engine; it never waits for either."""
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import msgspec
+import zmq
+
+from diffusion_stage.engine.engine import DiffusionEngine
+from diffusion_stage.engine.streams import OutputStream
+from diffusion_stage.errors import (
+    InternalError,
+    InvalidArgumentError,
+    RequestError,
+    ResourceExhaustedError,
+)
+from diffusion_stage.outputs import Completed, DiffusionOutput, Failed, StepProgress
+from diffusion_stage.server.health import Health, Phase
+from diffusion_stage.server.metrics import Metrics
+from diffusion_stage.server.outbox import ClientGoneError, Outbox
+from diffusion_stage.validation import validate
+from diffusion_stage.wire import codec
+from diffusion_stage.wire import messages as w
+from diffusion_stage.wire.sockets import server_socket
+
+logger = logging.getLogger(__name__)
+
+PING_S = 1.0  # how soon the end of a client that waits for its turn is noticed
+SENDING_POLL_MS = 2
+IDLE_POLL_MS = 500
+BURST = 64  # messages read before the engine's events get their turn
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """An admitted request of a client."""
+
+    client: bytes
+    attempt: int
+    stream: OutputStream
+    arrived_at: float
+
+
+class Frontend:
+    """Owns the ROUTER socket and its thread; `notify`, `announce` and `flush` are thread-safe."""
+
+    def __init__(
+        self,
+        engine: DiffusionEngine,
+        health: Health,
+        metrics: Metrics,
+        status: Callable[[], dict[str, Any]],
+        *,
+        name: str,
+    ) -> None:
+        self._engine = engine
+        self._health = health
+        self._metrics = metrics
+        self._status = status
+        self._name = name
+        self._live: dict[str, _Live] = {}
+        self._clients: set[bytes] = set()
+        self._written: deque[OutputStream] = deque()
+        self._errands: deque[Callable[[], None]] = deque()
+        self._flushes: list[threading.Event] = []
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._pinged_at = 0.0
+        self._is_stopped = False
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        serving = engine.config.serving
+        self._socket = server_socket(self._context, f"tcp://{serving.host}:{serving.port}")
+        self._outbox = Outbox(self._socket)
+        self._thread = threading.Thread(target=self._run, name="frontend", daemon=True)
+
+    @property
+    def port(self) -> int:
+        endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        return int(endpoint.rpartition(":")[2])
+
+    def start(self) -> None:
+        self._thread.start()
+
+    # From other threads.
+
+    def notify(self, stream: OutputStream) -> None:
+        self._written.append(stream)
+        os.eventfd_write(self._wakeup, 1)
+
+    def announce(self, message: w.Draining | w.EngineDead) -> None:
+        """Tell every client."""
+
+        def tell() -> None:
+            for client in list(self._clients):
+                self._send(client, message)
+
+        self._do(tell)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was written so far has left this process's buffers."""
+        flushed = threading.Event()
+        self._do(lambda: self._flushes.append(flushed))
+        return flushed.wait(timeout_s)
+
+    def stop(self, linger_s: float) -> None:
+        """Close the socket after what is under way was sent, or `linger_s` passed."""
+
+        def end() -> None:
+            self._is_stopped = True
+
+        self.flush(linger_s)
+        self._do(end)
+        self._thread.join()
+        self._socket.close(linger=int(1000 * linger_s))
+        self._context.term()
+        os.close(self._wakeup)
+
+    def _do(self, errand: Callable[[], None]) -> None:
+        self._errands.append(errand)
+        os.eventfd_write(self._wakeup, 1)
+
+    # The loop.
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._wakeup, zmq.POLLIN)
+        while not self._is_stopped:
+            ready = dict(poller.poll(IDLE_POLL_MS if self._outbox.is_empty else SENDING_POLL_MS))
+            try:
+                if self._wakeup in ready:
+                    os.eventfd_read(self._wakeup)
+                if self._socket in ready:
+                    self._read()
+                self._turn()
+            except Exception:
+                logger.exception("the socket loop goes on after an error")
+
+    def _turn(self) -> None:
+        while self._written:
+            self._pass_on(self._written.popleft())
+        while self._errands:
+            self._errands.popleft()()
+        for client in self._outbox.progress():
+            self._forget(client)
+        now = time.monotonic()
+        if now - self._pinged_at > PING_S:
+            self._pinged_at = now
+            for client in {live.client for live in self._live.values()}:
+                self._send(client, w.Ping())
+        if self._outbox.is_empty and not self._written:
+            while self._flushes:
+                self._flushes.pop().set()
+
+    def _read(self) -> None:
+        for _ in range(BURST):
+            try:
+                client, *frames = self._socket.recv_multipart(flags=zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._clients.add(client)
+            self._answer(client, frames)
+
+    def _answer(self, client: bytes, frames: Sequence[bytes]) -> None:
+        """One message from a client: whatever it is, only its sender hears of what is wrong."""
+        try:
+            message, payload = codec.decode_client(frames)
+        except InvalidArgumentError as error:
+            self._send(client, _error(error))
+            return
+        match message:
+            case w.Submit():
+                self._submit(client, message, payload)
+            case w.Cancel():
+                self._cancel(client, message)
+            case w.Control():
+                self._control(client, message)
+            case w.Hello():
+                self._send(client, self._hello())
+            case w.Ping(token=token, reply=is_reply):
+                if not is_reply:
+                    self._send(client, w.Ping(token=token, reply=True))
+            case _:
+                assert_never(message)
+
+    def _submit(self, client: bytes, submit: w.Submit, payload: Sequence[codec.Frame]) -> None:
+        now = time.monotonic()
+        try:
+            self._check_share(client)
+            request = validate(submit, payload, self._engine.admission(), now)
+            stream = self._engine.add_request(request, self.notify)
+        except RequestError as error:
+            self._refuse(client, submit, error)
+        except Exception as error:
+            logger.exception("request %s could not be admitted", submit.request_id)
+            self._refuse(client, submit, InternalError(f"{type(error).__name__}: {error}"))
+        else:
+            self._live[submit.request_id] = _Live(client, submit.attempt, stream, now)
+            accepted = w.Accepted(
+                request_id=submit.request_id,
+                attempt=submit.attempt,
+                queue_depth=self._engine.load().waiting,
+            )
+            self._send(client, accepted)
+
+    def _cancel(self, client: bytes, cancel: w.Cancel) -> None:
+        """The end comes on the request's stream, as that of any other; others' are left alone."""
+        live = self._live.get(cancel.request_id)
+        if live is not None and (live.client, live.attempt) == (client, cancel.attempt):
+            self._engine.abort(live.stream)
+
+    def _check_share(self, client: bytes) -> None:
+        limit = self._engine.config.serving.max_client_requests
+        if sum(live.client == client for live in self._live.values()) >= limit:
+            raise ResourceExhaustedError(f"this client has {limit} live requests; allowed: {limit}")
+
+    def _refuse(self, client: bytes, submit: w.Submit, error: RequestError) -> None:
+        self._metrics.refused.labels(error.reason).inc()
+        self._send(client, _error(error, submit.request_id, submit.attempt))
+
+    def _control(self, client: bytes, control: w.Control) -> None:
+        reply: Callable[..., w.ControlReply] = lambda **kw: w.ControlReply(  # noqa: E731
+            control_id=control.control_id, **kw
+        )
+        match control.method:
+            case "status":
+                self._send(client, reply(value=self._status()))
+            case "workers":
+                future = self._engine.collective_rpc("report", {})
+
+                def answer(done: Any) -> None:
+                    error = done.exception()
+                    said = reply(error=str(error)) if error else reply(value=done.result())
+                    self._do(lambda: self._send(client, said))
+
+                future.add_done_callback(answer)
+            case method:
+                self._send(client, reply(error=f"method {method!r}; allowed: status, workers"))
+
+    def _hello(self) -> w.Hello:
+        is_ready = self._health.phase is Phase.SERVING
+        capabilities = self._engine.capabilities
+        return w.Hello(
+            name=self._name,
+            model=self._engine.config.model.model,
+            pipeline=capabilities.pipeline if capabilities else "",
+            ready=is_ready,
+            capabilities=msgspec.to_builtins(capabilities) if capabilities else {},
+        )
+
+    def _pass_on(self, stream: OutputStream) -> None:
+        """Send what the engine wrote to a stream."""
+        live = self._live.get(stream.request_id)
+        if live is None or live.stream is not stream:
+            stream.close()
+            return
+        request_id, attempt = stream.request_id, live.attempt
+        for event in stream.take():
+            match event:
+                case StepProgress(step=step, total_steps=total):
+                    progress = w.Progress(
+                        request_id=request_id, attempt=attempt, step=step, total_steps=total
+                    )
+                    self._send(live.client, progress)
+                case Failed(error=error):
+                    del self._live[request_id]
+                    self._metrics.finished.labels(error.reason).inc()
+                    self._send(live.client, _error(error, request_id, attempt))
+                case Completed(output=output):
+                    del self._live[request_id]
+                    self._complete(live, output)
+
+    def _complete(self, live: _Live, output: DiffusionOutput) -> None:
+        total_s = time.monotonic() - live.arrived_at
+        result = w.Result(
+            request_id=live.stream.request_id,
+            attempt=live.attempt,
+            outputs=list(output.specs),
+            seed=output.seed,
+            rank=output.rank,
+            metrics={**output.metrics, "total_ms": 1000 * total_s},
+        )
+        self._metrics.finished.labels("OK").inc()
+        self._metrics.duration.observe(total_s)
+        self._metrics.sent_bytes.inc(sum(len(frame) for frame in output.data))
+        self._send(live.client, result, output.data, output.release)
+
+    def _send(
+        self,
+        client: bytes,
+        message: w.StageMessage,
+        payload: Sequence[codec.Frame] = (),
+        release: Callable[[], None] | None = None,
+    ) -> None:
+        try:
+            self._outbox.send(client, message, payload, release)
+        except ClientGoneError:
+            self._forget(client)
+
+    def _forget(self, client: bytes) -> None:
+        """A client's connection is closed: nobody waits for its requests any more."""
+        self._clients.discard(client)
+        self._outbox.drop(client)
+        for request_id, live in list(self._live.items()):
+            if live.client == client:
+                del self._live[request_id]
+                live.stream.close()
+                self._engine.abort(live.stream)
+                logger.info("request %s aborted: its client is gone", request_id)
+
+
+def _error(error: RequestError, request_id: str | None = None, attempt: int = 0) -> w.Error:
+    return w.Error(
+        status=error.status,
+        reason=error.reason,
+        message=str(error),
+        retryable=error.retryable,
+        field=error.field,
+        request_id=request_id,
+        attempt=attempt,
+    )
