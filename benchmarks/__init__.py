@@ -1,0 +1,1 @@
+"""What the stage costs, each figure side by side with plain diffusers or a plain copy."""
