@@ -1,6 +1,6 @@
 """What the status should say: a pure function of the spec and of what was observed."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 from diffusion_operator.api import Stage
@@ -12,6 +12,8 @@ from diffusion_operator.situation import Obstacle
 from diffusion_operator.verdicts import unknown_spec, verdicts
 
 ENDPOINTS = 256  # the CRD's limit
+PRINTED = ("reason", "exitCode", "workerRank", "device", "pod")
+NOTHING = "<none>"
 NO_COUNTS = {"replicas": 0, "readyReplicas": 0, "availableReplicas": 0, "updatedReplicas": 0}
 
 
@@ -34,6 +36,7 @@ def compute_status(stage: Stage, found: Pass) -> Manifest:
         seen, found.old.get("restarts", {}), policy=stage.spec.failure_policy, now=found.now
     )
     verdict = verdicts(stage.spec, found.observation, found.obstacle, deaths=restarts["window"])
+    last = _last_failure(seen, found.old)
     return {
         "observedGeneration": stage.generation,
         "selector": ",".join(f"{key}={value}" for key, value in stage.selector.items()),
@@ -42,7 +45,8 @@ def compute_status(stage: Stage, found: Pass) -> Manifest:
         **_revisions(found.observation),
         "endpoints": [_endpoint(stage, one) for one in found.observation.replicas[:ENDPOINTS]],
         "restarts": restarts,
-        **_last_failure(seen, found.old),
+        **({"lastFailure": last} if last else {}),
+        "printed": _printed(last),
         "conditions": conditions(
             verdict, generation=stage.generation, old=found.old, now=found.now
         ),
@@ -56,7 +60,7 @@ def unreadable(generation: int, message: str, *, old: Manifest, now: datetime) -
     """
     verdict = unknown_spec(message)
     return (
-        {**NO_COUNTS, "restarts": {"window": 0, "total": 0}}
+        {**NO_COUNTS, "restarts": {"window": 0, "total": 0}, "printed": _printed({})}
         | old
         | {
             "observedGeneration": generation,
@@ -100,16 +104,26 @@ def _endpoint(stage: Stage, replica: Replica) -> Manifest:
 
 
 def _last_failure(seen: list[Failure], old: Manifest) -> Manifest:
-    """The newest of all; one that no pod shows any more is kept."""
+    """The newest of all, also when no pod shows it any more; empty if there was none."""
     before: Manifest = old.get("lastFailure", {})
     if not seen or seen[-1].time < before.get("time", ""):
-        return {"lastFailure": before} if before else {}
-    last = asdict(seen[-1])
-    names = {"exit_code": "exitCode", "worker_rank": "workerRank"}
-    return {
-        "lastFailure": {
-            names.get(name, name): value
-            for name, value in last.items()
-            if name != "container_id" and value not in (None, "")
-        }
+        return before
+    last = seen[-1]
+    found = {
+        "time": last.time,
+        "pod": last.pod,
+        "node": last.node,
+        "reason": last.reason,
+        "exitCode": last.exit_code,
+        "signal": last.signal,
+        "workerRank": last.worker_rank,
+        "device": last.device,
+        "revision": last.revision,
+        "message": last.message,
     }
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _printed(last: Manifest) -> Manifest:
+    """kubectl leaves a column blank where there is no value, and blanks cannot be read."""
+    return {name: str(last.get(name, NOTHING)) for name in PRINTED}
