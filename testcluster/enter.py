@@ -28,7 +28,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 def join(pid: int) -> None:
     """Enter the namespaces of `pid`, keeping the working directory. A child joins the pid one."""
     folder = Path.cwd()
-    descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    try:
+        descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    except FileNotFoundError:
+        sys.exit("the cluster has ended")
     for name, fd in zip(NAMESPACES, descriptors, strict=True):
         if libc.setns(fd, 0) != 0:
             error = ctypes.get_errno()
@@ -41,6 +44,8 @@ def become(command: list[str]) -> None:
     """Turn into the command. It dies when its parent, which speaks for it, is killed."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by the command
+        signal.signal(ignored, signal.SIG_DFL)
     if shutil.which(command[0]) is None:
         print(f"no such command inside the cluster: {command[0]}", file=sys.stderr)
         os._exit(127)
@@ -68,7 +73,8 @@ def main() -> None:
     status = speak_for(child)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        signal.signal(number, signal.SIG_DFL)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
         os.kill(os.getpid(), number)
     sys.exit(os.waitstatus_to_exitcode(status))

@@ -45,12 +45,13 @@ def wait_until_free(root, *, timeout_s=20.0):
         time.sleep(0.05)
 
 
-def test_a_cluster_without_nodes_serves_the_api(tmp_path):
-    with Cluster(tmp_path, nodes=0) as cluster:
-        cluster.kubectl("create", "configmap", "made", "--from-literal=key=value")
-        assert cluster.get("configmap", "made")["data"] == {"key": "value"}
-        assert leftovers(cluster.id, within_s=0)
-    assert leftovers(cluster.id) == []
+def test_a_cluster_without_nodes_serves_the_api_and_remembers_nothing(tmp_path):
+    for _ in range(2):
+        with Cluster(tmp_path, nodes=0) as cluster:
+            cluster.kubectl("create", "configmap", "made", "--from-literal=key=value")
+            assert cluster.get("configmap", "made")["data"] == {"key": "value"}
+            assert leftovers(cluster.id, within_s=0)
+        assert leftovers(cluster.id) == []
 
 
 def test_a_cluster_with_a_node_leaves_nothing(tmp_path):
@@ -81,16 +82,11 @@ def test_one_folder_holds_one_cluster(tmp_path):
         assert first.kubectl("get", "namespace", "default", "-o", "name")
 
 
-def test_a_second_start_remembers_nothing_of_the_first(tmp_path):
-    with Cluster(tmp_path, nodes=0) as cluster:
-        cluster.kubectl("create", "namespace", "old")
-    with Cluster(tmp_path, nodes=0) as cluster:
-        assert cluster.get("namespace", "old") == {}
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_cluster_ends_with_its_launcher(tmp_path, number):
-    with launched(tmp_path, nodes=1) as program:
+@pytest.mark.parametrize(
+    ("number", "nodes"), [(signal.SIGKILL, 1), (signal.SIGTERM, 0), (signal.SIGINT, 0)]
+)
+def test_a_cluster_ends_with_its_launcher(tmp_path, number, nodes):
+    with launched(tmp_path, nodes=nodes) as program:
         program.send_signal(number)
         program.wait(30)
     wait_until_free(tmp_path)
@@ -109,7 +105,9 @@ def test_stop_cleans_up_after_a_killed_guard(tmp_path):
 
 def test_a_command_inside_ends_with_the_cluster(tmp_path):
     with Cluster(tmp_path, nodes=0) as cluster:
-        running = cluster.popen("sleep", "600")
+        running = cluster.popen("sh", "-c", "echo started; sleep 600", stdout=subprocess.PIPE)
+        assert running.stdout.readline() == b"started\n"
+    running.stdout.close()
     assert running.wait(10) == -signal.SIGKILL
 
 
