@@ -115,9 +115,10 @@ class FakeStage:
         self.ready = ready
         self.address = ANY_PORT
         self.heard = []
+        self.tasks = []
         self.results = Counter()
         self.clients = set()
-        self.control: Callable[[messages.Control], object] = lambda control: {"queue": 0}
+        self.control: Callable[[messages.Control], object] | None = lambda control: {"queue": 0}
         self.greets = True
         self._news = asyncio.Event()
         self._scripts = set()
@@ -137,6 +138,10 @@ class FakeStage:
         self.address = self._socket.get_string(zmq.LAST_ENDPOINT)
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
+    @property
+    def is_alive(self):
+        return self._task is not None
+
     def die(self):
         """Ends as a killed process does: connections are cut, nobody is told."""
         if self._task is None:
@@ -148,6 +153,7 @@ class FakeStage:
         self._open.clear()
         self._socket.close(linger=0)
         self._context.term()
+        self._news.set()
 
     def say(self, client, message, payload=()):
         self.say_raw(client, codec.encode(message, payload))
@@ -166,11 +172,26 @@ class FakeStage:
 
     async def has_heard(self, kind: type[M], count=1) -> list[M]:
         """Waits for the `count`th message of a type."""
+        await self.sees(lambda: len(self.of(kind)) >= count)
+        return self.of(kind)
+
+    async def has_heard_prompt(self, prompt):
+        """Waits for the submit with that prompt."""
+        await self.sees(lambda: any(t.submit.params["prompt"] == prompt for t in self.tasks))
+        return next(t for t in self.tasks if t.submit.params["prompt"] == prompt)
+
+    async def sees(self, condition: Callable[[], object]):
+        """Waits until it is so, looking whenever something happened to this stage."""
         async with asyncio.timeout(10):
-            while len(self.of(kind)) < count:
+            while not condition():
                 self._news.clear()
                 await self._news.wait()
-        return self.of(kind)
+
+    async def flushed(self):
+        """Waits until all clients have read what was said so far."""
+        self.tell_all(messages.Ping(token="flushed"))
+        count = len(self.of(messages.Ping)) + len(self.clients)
+        await self.has_heard(messages.Ping, count)
 
     async def _serve(self):
         while True:
@@ -198,7 +219,7 @@ class FakeStage:
                 task = self._open.get((message.request_id, message.attempt))
                 if task is not None:
                     task.cancelled.set()
-            case messages.Control():
+            case messages.Control() if self.control is not None:
                 reply = messages.ControlReply(
                     control_id=message.control_id, value=self.control(message)
                 )
@@ -212,6 +233,7 @@ class FakeStage:
         )
 
     def _run(self, task):
+        self.tasks.append(task)
         self._open[task.submit.request_id, task.submit.attempt] = task
         script: Awaitable[None] = self.script(task)
         running = asyncio.ensure_future(script)

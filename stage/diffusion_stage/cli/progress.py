@@ -10,7 +10,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class ProgressLine:
-    """The share of all steps that are done, redrawn in place; on no terminal just what `say` says."""
+    """The share of all steps that are done, redrawn; off a terminal only what `say` says."""
 
     def __init__(
         self, total: int, stream: TextIO, *, clock: Callable[[], float] = time.monotonic

@@ -16,8 +16,8 @@ HEARTBEAT_MS = 5_000
 HEARTBEAT_TIMEOUT_MS = 30_000
 PEER_GONE_MS = 15_000
 CONNECT_TIMEOUT_MS = 5_000
-RECONNECT_MS = 200
-RECONNECT_MAX_MS = 5_000
+HANDSHAKE_TIMEOUT_MS = 10_000
+NEVER_MS = 3_600_000  # its socket is closed long before
 LINGER_MS = 1_000
 BACKLOG = 1_024  # connections not yet accepted: every client returns at once after a restart
 
@@ -33,10 +33,12 @@ _COMMON = {
     zmq.IPV6: 0,
 }
 _CLIENT = {
-    zmq.IMMEDIATE: 1,
     zmq.CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
-    zmq.RECONNECT_IVL: RECONNECT_MS,
-    zmq.RECONNECT_IVL_MAX: RECONNECT_MAX_MS,
+    zmq.HANDSHAKE_IVL: HANDSHAKE_TIMEOUT_MS,
+    # Never by itself: what was queued for the old connection would go out on the new one. The
+    # options against that, IMMEDIATE and RECONNECT_IVL -1, drop answers that have arrived, and end
+    # the process when they do so between two frames (libzmq 4.3.5, `!_more` in fq.cpp).
+    zmq.RECONNECT_IVL: NEVER_MS,
 }
 _SERVER = {
     zmq.ROUTER_MANDATORY: 1,
@@ -44,31 +46,22 @@ _SERVER = {
 }
 
 
-def client_socket(context: zmq.Context[S], address: str) -> S:
-    """A DEALER that connects to one stage, and connects again for as long as it is open.
+def client_socket(context: zmq.Context[S], address: str, *, watch: zmq.Event | None = None) -> S:
+    """A DEALER that connects to one stage, for one connection.
 
-    It takes a message only while connected (`zmq.Again` otherwise): nothing waits for a replica
-    that may never return. The caller closes it. Raises `zmq.ZMQError` for a malformed address.
+    When that ends, or does not come about, the caller closes it and makes another. Messages sent
+    before it is connected wait. `watch` names events that `get_monitor_socket()` of the socket will
+    tell, from the first on; the caller closes that too. Raises `zmq.ZMQError` for a malformed
+    address.
     """
     socket = context.socket(zmq.DEALER)
     _set(socket, _COMMON | _CLIENT)
-    return _attach(socket, socket.connect, address)
-
-
-def monitored_client_socket(
-    context: zmq.Context[S], address: str, events: zmq.Event
-) -> tuple[S, S]:
-    """A `client_socket` and its monitor, which tells of the `events` from the first connect on.
-
-    The caller closes both.
-    """
-    socket = context.socket(zmq.DEALER)
-    _set(socket, _COMMON | _CLIENT)
-    monitor = socket.get_monitor_socket(events)
+    monitor = None if watch is None else socket.get_monitor_socket(watch)
     try:
-        return _attach(socket, socket.connect, address), monitor
+        return _attach(socket, socket.connect, address)
     except zmq.ZMQError:
-        monitor.close(linger=0)
+        if monitor is not None:
+            monitor.close(linger=0)
         raise
 
 
