@@ -1,0 +1,83 @@
+"""Arguments, the order of the story, and what is left at its end."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from demo.narrator import Narrator
+from demo.report import Report
+from demo.scenario import Scenario
+from demo.target import CurrentCluster, OwnCluster, Target, commands
+
+ROOT = Path(__file__).parents[1]
+OUTPUT = ROOT / "demo-output"
+TRY = (
+    "kubectl get diffusionstages -o wide",
+    "kubectl describe diffusionstage icons",
+    "kubectl get events --field-selector regarding.kind=DiffusionStage",
+    "kubectl exec painter -- diffusion-stage status --address icons",
+)
+
+
+def main() -> int:
+    options = _options()
+    target = _target(options)
+    narrator, report = Narrator(), Report()
+    OUTPUT.mkdir(exist_ok=True)
+    try:
+        with narrator.step("cluster up"):
+            what = target.up()
+        narrator.say(what)
+        try:
+            _tell(Scenario(target, narrator, report, OUTPUT), keep=options.keep)
+        finally:
+            if options.keep:
+                _keep(target, narrator)
+            else:
+                with narrator.step("cluster down"):
+                    report.leftovers = target.down()
+    finally:
+        report.steps = narrator.steps
+        report.write(OUTPUT / "report.json")
+    for fault in report.faults:
+        print(f"demo: {fault}", file=sys.stderr)
+    return 1 if report.faults else 0
+
+
+def _tell(scenario: Scenario, *, keep: bool) -> None:
+    scenario.install()
+    scenario.start_stage()
+    scenario.draw(0, 8)
+    scenario.kill_a_worker()
+    scenario.draw(8, 16)
+    scenario.finish()
+    if not keep:
+        scenario.uninstall()
+
+
+def _keep(target: Target, narrator: Narrator) -> None:
+    if isinstance(target, OwnCluster):
+        target.keep()
+    narrator.say(f"the cluster stays up; try\n{commands(target, TRY)}")
+    if isinstance(target, OwnCluster):
+        narrator.say("and end it with\npython -m testcluster down --name demo")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m demo", description="One manifest in, images out."
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up at the end")
+    parser.add_argument("--cluster", choices=["own", "current"], default="own")
+    parser.add_argument("--registry", help="with --cluster current: where images are pushed to")
+    return parser.parse_args()
+
+
+def _target(options: argparse.Namespace) -> Target:
+    if options.cluster == "current":
+        return CurrentCluster(options.registry)
+    return OwnCluster(ROOT / ".cache" / "testcluster" / "clusters" / "demo")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""The story, step by step."""
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+import images
+from demo.narrator import Narrator
+from demo.paint import Answers, Event, paint
+from demo.report import Report
+from demo.sheet import contact_sheet
+from demo.target import Target
+from icons.judge import Judge
+from icons.prompts import GUIDANCE, PROMPTS, SIDE, STEPS
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+CHART = ROOT / "charts" / "diffusion-operator"
+RELEASE = "diffusion-operator"
+OPERATOR_NAMESPACE = "diffusion-system"
+PARAMS = {
+    "height": SIDE,
+    "width": SIDE,
+    "num_inference_steps": STEPS,
+    "guidance_scale": GUIDANCE,
+}
+LONG_STEPS = 200  # long enough that each worker is at work when one is killed
+STATUS_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 300
+
+
+class Scenario:
+    """Runs on any target; fills the report."""
+
+    def __init__(self, target: Target, narrator: Narrator, report: Report, output: Path) -> None:
+        self._target = target
+        self._narrator = narrator
+        self._report = report
+        self._output = output
+        self._icons: list[tuple[str, Image.Image]] = []
+
+    def install(self) -> None:
+        """The images and the operator."""
+        say, step, target = self._narrator.say, self._narrator.step, self._target
+        with step("build images"):
+            stage, operator = images.demo_stage(), images.build("operator")
+        with step("bring images in"):
+            self._stage_image = target.load(stage)
+            operator_image = target.load(operator)
+        with step("helm install"):
+            repository, _, tag = operator_image.rpartition(":")
+            target.helm(
+                *("install", RELEASE, str(CHART), "--namespace", OPERATOR_NAMESPACE),
+                *("--create-namespace", "--wait"),
+                *("--set", f"image.repository={repository}", "--set", f"image.tag={tag}"),
+            )
+        say(f"{operator_image} and the DiffusionStage definition")
+
+    def start_stage(self) -> None:
+        """The one manifest, and a pod to ask from."""
+        say, step, target = self._narrator.say, self._narrator.step, self._target
+        manifests = [
+            (HERE / name)
+            .read_text()
+            .replace("docker.io/diffusionstage/demo:TAG", self._stage_image)
+            for name in ("stage.yaml", "client.yaml")
+        ]
+        with step("kubectl apply"):
+            say(manifests[0])
+            target.kubectl("apply", "-f", "-", stdin="\n---\n".join(manifests))
+        with step("kubectl wait --for=condition=Ready"):
+            self._wait_until_ready()
+            target.kubectl("wait", "pod/painter", "--for=condition=Ready", "--timeout=60s")
+        say(target.kubectl("get", "diffusionstages,pods"))
+
+    def _wait_until_ready(self) -> None:
+        self._target.kubectl(
+            "wait", "dstage/icons", "--for=condition=Ready", f"--timeout={READY_TIMEOUT_S}s"
+        )
+
+    def draw(self, first: int, last: int) -> None:
+        """Icons for prompts number `first` to before `last`, asked for at the same time."""
+        prompts = PROMPTS[first:last]
+        with self._narrator.step(f"{len(prompts)} icons from {len(prompts)} prompts at once"):
+            answers = paint(
+                self._target, prompts, first=first, params=PARAMS, on_event=self._show_progress
+            )
+        self._count(answers)
+        pictures = answers.images()
+        self._icons += zip(prompts, pictures, strict=True)
+        right = Judge().is_right(pictures, prompts)
+        self._report.icons.total += len(pictures)
+        self._report.icons.right += sum(right)
+        self._narrator.say(
+            f"{_shares(answers)}; {sum(right)} of {len(right)} are what they should be"
+        )
+
+    def kill_a_worker(self) -> None:
+        """While all workers are at work; the client's requests are answered all the same."""
+        say, step, target, death = (
+            self._narrator.say,
+            self._narrator.step,
+            self._target,
+            self._report.death,
+        )
+        killed: dict[str, Any] = {}
+
+        def on_event(answers: Answers, event: Event) -> None:
+            self._show_progress(answers, event)
+            if not killed and len(answers.steps) == len(answers.sent) == 4:
+                killed.update(self._kill(answers))
+
+        with step("a worker is killed in mid-generation"):
+            params = {**PARAMS, "num_inference_steps": LONG_STEPS}
+            answers = paint(target, PROMPTS[:4], first=100, params=params, on_event=on_event)
+        self._count(answers)
+        again = [event for event in answers.done if event["attempts"] > 1]
+        first_error = min((event["at"] for event in answers.failures), default=None)
+        if first_error is not None:
+            death.secondsToClientError = round(first_error - killed["at"], 3)
+        say(
+            f"worker {killed['rank']} of {killed['replica']} ({killed['pid']}) got SIGKILL; "
+            f"the client knew after {death.secondsToClientError} s"
+        )
+        say(f"answered by another attempt: {len(again)} of {len(answers.done)}; {_shares(answers)}")
+        with step("kubectl get diffusionstages -o wide shows the death"):
+            failure = self._await_failure(killed["at"])
+        death.reason, death.exitCode = failure["reason"], failure["exitCode"]
+        death.rank = failure.get("workerRank")
+        say(target.kubectl("get", "diffusionstages", "-o", "wide"))
+        say(f"status after {death.secondsToStatus} s: {failure['message']}")
+        with step("Ready again"):
+            self._wait_until_ready()
+        say(target.kubectl("get", "diffusionstages"))
+
+    def _kill(self, answers: Answers) -> dict[str, Any]:
+        replica, workers = min(answers.workers.items())
+        worker = workers[-1]
+        kill = f"import os, time; os.kill({worker['pid']}, 9); print(time.time())"
+        said = self._target.kubectl("exec", replica, "-c", "stage", "--", "python", "-c", kill)
+        return {"replica": replica, "at": float(said), **worker}
+
+    def _await_failure(self, killed_at: float) -> dict[str, Any]:
+        """The failure in the stage's status, once it is there."""
+        deadline = time.monotonic() + STATUS_TIMEOUT_S
+        while time.monotonic() < deadline:
+            status = self._target.get("dstage", "icons")["status"]
+            failure: dict[str, Any] | None = status.get("lastFailure")
+            if failure is not None:
+                now = datetime.now(UTC).timestamp()
+                self._report.death.secondsToStatus = round(now - killed_at, 3)
+                return failure
+            time.sleep(0.2)
+        raise RuntimeError(f"no failure in the status after {STATUS_TIMEOUT_S} s")
+
+    def finish(self) -> None:
+        """The contact sheet, and everything taken away again but the cluster."""
+        sheet = self._output / "icons.png"
+        contact_sheet(self._icons).save(sheet)
+        self._narrator.say(f"{sheet}: {self._report.icons.right} right of {len(self._icons)}")
+
+    def uninstall(self) -> None:
+        with self._narrator.step("helm uninstall"):
+            target = self._target
+            target.kubectl("delete", "dstage/icons", "pod/painter", "--wait")
+            target.kubectl("wait", "pod", "--all", "--for=delete", "--timeout=90s")
+            target.helm("uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
+
+    def _show_progress(self, answers: Answers, _event: Event) -> None:
+        done = len(answers.done)
+        steps = sum(answers.steps.values())
+        self._narrator.advance(f"{done} of {len(answers.sent)} done, {steps} steps")
+
+    def _count(self, answers: Answers) -> None:
+        requests = self._report.requests
+        requests.sent += len(answers.sent)
+        requests.answered += len({event["id"] for event in answers.done})
+        requests.duplicated += answers.duplicated
+        requests.lost += answers.lost
+        if answers.failed:
+            raise RuntimeError(f"requests failed: {json.dumps(answers.failed)}")
+
+
+def _shares(answers: Answers) -> str:
+    """How the workers shared the work."""
+    counts: dict[str, int] = {}
+    for event in answers.done:
+        who = f"{event['replica']} worker {event['rank']}"
+        counts[who] = counts.get(who, 0) + 1
+    return ", ".join(f"{who}: {count}" for who, count in sorted(counts.items()))
