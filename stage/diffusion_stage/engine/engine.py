@@ -81,6 +81,7 @@ class DiffusionEngine:
         self.capabilities: Capabilities | None = None
         self._is_stopped = threading.Event()
         self.ticked_at = time.monotonic()
+        self.lost_requests = 0
         self._scheduler = scheduler or RequestScheduler()
         self._scheduler.initialize(runtime.max_num_running_reqs)
         self._executor: DiffusionExecutor = make_executor(config, runtime, self._progress)
@@ -307,6 +308,7 @@ class DiffusionEngine:
         with self._lock:
             self._refusal = dead
             live = self._scheduler.live_request_ids()
+            self.lost_requests += len(live)
             self._end(live, DiffusionRequestStatus.FINISHED_ERROR, dead)
         self._is_stopped.set()
 

@@ -132,10 +132,11 @@ class StageDiffusionProc:
         """Clients first, then probes, last words, workers, end. From any thread; acts once."""
         if not self._dying.acquire(blocking=False):
             threading.Event().wait()  # another thread is ending this process
-        phase, inflight = self._health.phase, self._load().total
+        phase, inflight = self._health.phase, 0
         logger.error("%s: %s", error.reason, error)
         if self._engine is not None:
             self._engine.fail(error)
+            inflight = self._engine.lost_requests
         if self._frontend is not None:
             self._frontend.announce(EngineDead(reason=error.reason, message=str(error)))
             self._frontend.flush(FLUSH_S)
