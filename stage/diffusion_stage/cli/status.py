@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from diffusion_stage import logs
 from diffusion_stage.client import AsyncStageClient, ReplicaStatus
@@ -14,7 +13,17 @@ from diffusion_stage.errors import InvalidArgumentError
 
 EX_NONE_READY = 1
 EX_USAGE = 2
-COLUMNS = ("REPLICA", "READY", "MODEL", "PIPELINE", "QUEUE", "RUNNING", "WORKERS", "TROUBLE")
+COLUMNS = (
+    "REPLICA",
+    "READY",
+    "PHASE",
+    "PIPELINE",
+    "QUEUE",
+    "RUNNING",
+    "WORKERS",
+    "MODEL",
+    "TROUBLE",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,21 +62,24 @@ async def _ask(address: str, timeout_s: float) -> list[ReplicaStatus]:
 
 
 def _row(replica: ReplicaStatus) -> tuple[str, ...]:
+    """What a stage does not tell is a dash."""
     details = replica.details
+    load = details.get("load", {})
+    workers = details.get("workers")
     return (
         replica.name,
         "yes" if replica.is_ready else "no",
-        replica.model or "-",
+        details.get("phase", "-"),
         replica.pipeline or "-",
-        _cell(details.get("queued")),
-        _cell(details.get("running")),
-        _cell(details.get("workers")),
-        replica.trouble or ("" if replica.is_connected else "not connected"),
+        str(load.get("waiting", "-")),
+        str(load.get("running", "-")),
+        "-" if workers is None else str(len(workers)),
+        replica.model or "-",
+        _trouble(replica),
     )
 
 
-def _cell(value: Any) -> str:
-    """Lists count; what a stage does not tell is a dash."""
-    if value is None:
-        return "-"
-    return str(len(value)) if isinstance(value, list | dict) else str(value)
+def _trouble(replica: ReplicaStatus) -> str:
+    if replica.trouble is not None:
+        return replica.trouble
+    return "" if replica.is_connected else "not connected"
