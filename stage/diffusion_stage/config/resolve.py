@@ -4,6 +4,7 @@ import enum
 import os
 from dataclasses import dataclass
 
+from diffusion_stage.config.cpus import available_cpus
 from diffusion_stage.config.stage import ParallelConfig, StageConfig
 from diffusion_stage.errors import ConfigError
 
@@ -78,4 +79,4 @@ def _threads(parallel: ParallelConfig) -> int | None:
     """OpenMP threads of a CPU worker, so that the workers together use each core once."""
     if parallel.device == "cuda" or "OMP_NUM_THREADS" in os.environ:
         return None
-    return max(1, len(os.sched_getaffinity(0)) // parallel.num_gpus)
+    return max(1, available_cpus() // parallel.num_gpus)
