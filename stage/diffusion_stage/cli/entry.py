@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn, Protocol, cast
 
-EX_USAGE = 64  # also ConfigError's: a container with wrong flags says so by its exit code
+from diffusion_stage.errors import ConfigError
+
+EX_USAGE = 2
 COMMANDS = {
     "serve": "run a stage: load a model and serve it until SIGTERM",
     "generate": "ask a stage for images and save them",
@@ -24,25 +26,45 @@ class Command(Protocol):
         """Returns the exit code."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def __init__(self, command: str) -> None:
-        super().__init__(
-            prog=f"diffusion-stage {command}", description=COMMANDS[command], allow_abbrev=False
-        )
-        self._exit_code = EX_USAGE if command == "serve" else 2
+class _UsageError(Exception):
+    """The arguments are not those of the subcommand."""
 
+
+class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(self._exit_code, f"{self.prog}: {message}\n")
+        raise _UsageError(message)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; wrong usage raises `SystemExit` with 2, of `serve` with 64."""
+    """The exit code: 2 for wrong usage, of `serve` 64, which is told as the death of a stage is."""
     command, *rest = _split(sys.argv[1:] if argv is None else list(argv))
     module = cast(Command, importlib.import_module(f"diffusion_stage.cli.{command}"))
-    parser = _Parser(command)
+    parser = _Parser(
+        prog=f"diffusion-stage {command}", description=COMMANDS[command], allow_abbrev=False
+    )
     module.add_arguments(parser)
-    return module.run(parser.parse_args(rest))
+    try:
+        args = parser.parse_args(rest)
+    except _UsageError as error:
+        parser.print_usage(sys.stderr)
+        if command == "serve":
+            return _refuse_to_serve(str(error), rest)
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return EX_USAGE
+    return module.run(args)
+
+
+def _refuse_to_serve(message: str, argv: list[str]) -> int:
+    """In a pod nobody sees the usage; the termination message is what the operator shows."""
+    from diffusion_stage.cli import serve
+
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--termination-log")
+    try:
+        path = parser.parse_known_args(argv)[0].termination_log
+    except _UsageError:
+        path = None
+    return serve.refuse(ConfigError(f"arguments: {message}"), path)
 
 
 def _split(argv: list[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Choosing a subcommand, and wrong usage."""
 
+import json
 import sys
 from types import ModuleType
 
@@ -9,32 +10,49 @@ from diffusion_stage.cli import main
 
 
 @pytest.fixture
-def serve(monkeypatch):
-    """Stands for the module of the subcommand `serve`."""
-    module = ModuleType("diffusion_stage.cli.serve")
-    module.add_arguments = lambda parser: parser.add_argument("--model", required=True)
-    module.run = lambda args: 7 if args.model == "m" else 0
+def status(monkeypatch):
+    """Stands for the module of the subcommand `status`."""
+    module = ModuleType("diffusion_stage.cli.status")
+    module.add_arguments = lambda parser: parser.add_argument("--address", required=True)
+    module.run = lambda args: 7 if args.address == "flux" else 0
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def test_the_subcommand_runs_and_gives_the_exit_code(serve):
-    assert main(["serve", "--model", "m"]) == 7
+def test_the_subcommand_runs_and_gives_the_exit_code(status):
+    assert main(["status", "--address", "flux"]) == 7
 
 
-@pytest.mark.parametrize("wrong", [[], ["--port"], ["--model", "m", "--nonsense"]])
-def test_wrong_usage_of_serve_exits_as_a_wrong_configuration_does(serve, wrong, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", *wrong])
-    assert ended.value.code == 64
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (["--port"], "argument --port: expected one argument"),
+        (["--model", "m", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["--model", "m", "--num-gpu", "2"], "unrecognized arguments: --num-gpu 2"),
+    ],
+)
+def test_wrong_usage_of_serve_ends_as_a_stage_with_a_wrong_configuration(
+    wrong, why, tmp_path, capsys
+):
+    log = tmp_path / "termination-log"
+    assert main(["serve", "--termination-log", str(log), *wrong]) == 64
     assert "usage: diffusion-stage serve" in capsys.readouterr().err
+    last_words = json.loads(log.read_text())
+    assert (last_words["reason"], last_words["exitCode"]) == ("ConfigInvalid", 64)
+    assert why in last_words["msg"]
 
 
-@pytest.mark.parametrize("wrong", [[], ["nonsense"], ["generate"], ["status", "--nonsense"]])
+@pytest.mark.parametrize("wrong", [["generate"], ["status", "--nonsense"]])
 def test_other_wrong_usage_exits_with_2(wrong, capsys):
+    assert main(wrong) == 2
+    assert f"usage: diffusion-stage {wrong[0]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [[], ["nonsense"]])
+def test_without_a_subcommand_there_is_nothing_to_do(wrong, capsys):
     with pytest.raises(SystemExit) as ended:
         main(wrong)
     assert ended.value.code == 2
-    assert "usage: diffusion-stage" in capsys.readouterr().err
+    assert "usage: diffusion-stage [-h] [--version] COMMAND" in capsys.readouterr().err
 
 
 def test_help_names_the_subcommands(capsys):
