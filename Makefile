@@ -33,9 +33,10 @@ check: .venv/.synced ## format, lint, types, layers and size limits
 	.venv/bin/lint-imports
 	$(PYTHON) -m pytest -q tests/repo
 
-fix: .venv/.synced ## mend what ruff can mend
+fix: .venv/.synced ## mend what ruff can mend, and the module lists of docs/structure.md
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
+	$(PYTHON) -m tools.structure
 
 images: .venv/.synced ## the stage and operator images, as archives in .cache/images
 	$(PYTHON) -m images build stage $(ARGS)
