@@ -77,7 +77,26 @@ def is_up(number: int) -> bool:
 
 def images(number: int) -> list[str]:
     """The names of the images that a node has."""
-    return _lines(ctr(number, "images", "list", "--quiet"))
+    return _output(ctr(number, "images", "list", "--quiet")).split()
+
+
+def dangling(listing: str) -> list[str]:
+    """The images, in what `ctr images list` printed, that only a former image's digest names.
+
+    Kubernetes gives each image a second name, its digest, and keeps that when the first name
+    moves on. Each would keep its layers for ever.
+    """
+    rows = [line.split() for line in listing.splitlines()[1:]]
+    digests = {row[0]: row[2] for row in rows}
+    named = {digest for name, digest in digests.items() if not name.startswith("sha256:")}
+    return [name for name, digest in digests.items() if digest not in named]
+
+
+def prune(number: int) -> None:
+    """Delete the dangling images of a node."""
+    names = dangling(_output(ctr(number, "images", "list")))
+    if names:
+        _output(ctr(number, "images", "delete", *names))
 
 
 def purge(number: int) -> bool:
@@ -85,14 +104,14 @@ def purge(number: int) -> bool:
 
     The runtime remembers what it read at its start: restart it then.
     """
-    containers = _lines(ctr(number, "containers", "list", "--quiet"))
+    containers = _output(ctr(number, "containers", "list", "--quiet")).split()
     if containers:
-        _lines(ctr(number, "containers", "delete", *containers))
+        _output(ctr(number, "containers", "delete", *containers))
     return bool(containers)
 
 
-def _lines(command: list[str]) -> list[str]:
+def _output(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CommandError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout.split()
+    return done.stdout

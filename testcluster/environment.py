@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from testcluster.layout import Layout
+from testcluster.layout import RUN, Layout
 
 
 def environment(where: Layout, base: Mapping[str, str]) -> dict[str, str]:
@@ -20,6 +20,11 @@ def environment(where: Layout, base: Mapping[str, str]) -> dict[str, str]:
         "HELM_DATA_HOME": str(home / "helm-data"),
         "TESTCLUSTER_ID": where.id,
     }
+
+
+def is_inside(where: Layout) -> bool:
+    """Whether this process runs inside that cluster's namespaces."""
+    return RUN.exists() and os.environ.get("TESTCLUSTER_ID") == where.id
 
 
 def link_commands(where: Layout, binaries: Path) -> None:

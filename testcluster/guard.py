@@ -124,7 +124,6 @@ def main() -> None:
     lock = locks.take(where.lock)
     if lock is None:
         sys.exit(f"a cluster is already up in {where.root}")
-    spec = Spec.read(where)
     sweep(where)
     asked = False
     try:
@@ -134,7 +133,7 @@ def main() -> None:
         raise
     finally:
         sweep(where)
-        if spec.ephemeral and asked:  # else its logs say what broke
+        if asked and Spec.read(where).ephemeral:  # else its logs say what broke
             shutil.rmtree(where.root, ignore_errors=True)
 
 

@@ -89,6 +89,7 @@ class Inside:
         if containerd.purge(number):
             self._processes.stop(f"containerd-{number}")
             self._run_containerd(number, config)
+        containerd.prune(number)
         self._import_pause(number)
         self._progress.mark(f"containerd of node-{number} ready")
 

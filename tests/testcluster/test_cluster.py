@@ -124,6 +124,11 @@ def test_a_signal_reaches_a_started_command(two_nodes):
         assert started.wait(10) == 7
 
 
+def test_a_program_inside_finds_its_cluster(two_nodes):
+    script = "from testcluster import Cluster; print(Cluster.current().kubectl('get', 'nodes'))"
+    assert "node-2" in two_nodes.run(sys.executable, "-c", script).stdout
+
+
 def test_helm_is_current_and_keeps_to_the_clusters_folder(two_nodes):
     assert "NAME" in two_nodes.helm("list", "--all-namespaces")
     assert two_nodes.environment()["HELM_CACHE_HOME"].startswith(str(two_nodes.layout.root))

@@ -50,6 +50,16 @@ def test_the_dns_reads_its_zone_from_the_cluster():
     assert "{{" not in text
 
 
+def test_an_image_whose_name_moved_on_is_dangling():
+    listing = """\
+REF               TYPE        DIGEST       SIZE
+docker.io/a:1     application sha256:new   1 MiB
+sha256:new-config application sha256:new   1 MiB
+sha256:old-config application sha256:old   1 MiB
+"""
+    assert containerd.dangling(listing) == ["sha256:old-config"]
+
+
 def test_content_lies_where_containerd_keeps_it():
     found = containerd.blob(Path("/store"), "sha256:abc")
     assert found == Path("/store/io.containerd.content.v1.content/blobs/sha256/abc")

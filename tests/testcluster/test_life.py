@@ -75,6 +75,12 @@ def test_two_clusters_run_at_once(tmp_path):
     assert leftovers(a.id) + leftovers(b.id) == []
 
 
+def test_a_program_outside_is_in_no_cluster(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig" / "admin"))
+    with pytest.raises(StartError, match="not run inside"):
+        Cluster.current()
+
+
 def test_one_folder_holds_one_cluster(tmp_path):
     with Cluster(tmp_path, nodes=0) as first:
         with pytest.raises(StartError, match="already up"):
