@@ -141,13 +141,13 @@ def count(
     since = (now - timedelta(seconds=policy.restart_window_seconds)).strftime(TIME)
     recent: list[Manifest] = [*restarts.get("recent", []), *(_entry(one) for one in new)]
     recent = [one for one in recent if one["time"] >= since or one["containerID"] in visible]
-    recent.sort(key=lambda one: (one["time"], one["containerID"]))
+    recent = sorted(recent, key=lambda one: (one["time"], one["containerID"]))[-REMEMBERED:]
     in_window = sum(one["time"] >= since for one in recent)
     return {
         "window": in_window,
         "total": restarts.get("total", 0) + len(new),
         "budgetRemaining": max(0, policy.restart_budget - in_window),
-        "recent": recent[-REMEMBERED:],
+        "recent": recent,
     }
 
 

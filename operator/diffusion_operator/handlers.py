@@ -34,7 +34,7 @@ OURS = {STAGE_LABEL: kopf.PRESENT}
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)  # else a failing start is retried in silence
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Start the workers; `memo` carries them to the other handlers."""
-    _configure(settings)
+    configure(settings)
     chosen = Settings.from_environ(os.environ)
     memo.client = await connect()
     reconciler = Reconciler(Cluster(memo.client), resync_s=chosen.resync_s)
@@ -83,7 +83,8 @@ async def wake_owner(namespace: str | None, labels: kopf.Labels, memo: kopf.Memo
     memo.queue.add(Key(str(namespace), labels[STAGE_LABEL]))
 
 
-def _configure(settings: kopf.OperatorSettings) -> None:
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Deadlines, selectors and quiet; Kopf's own would leave a lost watch unseen for minutes."""
     settings.posting.enabled = False  # our Events say what happened, once
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 10

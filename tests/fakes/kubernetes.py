@@ -1,0 +1,77 @@
+"""A cluster in memory, as far as a pass of the operator can tell.
+
+Applying replaces the spec and keeps what others own; nothing else happens by itself: no
+controllers, no defaults. The real API server is for `tests/cluster`.
+"""
+
+import itertools
+from copy import deepcopy
+
+
+class FakeCluster:
+    """Answers like `diffusion_operator.cluster.Cluster`, and notes every write.
+
+    `refusals` maps a kind to the error that applying it raises.
+    """
+
+    def __init__(self):
+        self.objects = {}
+        self.writes = []
+        self.events = {}
+        self.refusals = {}
+        self._numbers = itertools.count(1)
+
+    def put(self, manifest):
+        """Have the object there, as if somebody else had made it."""
+        metadata = manifest["metadata"]
+        key = (manifest["kind"], metadata["namespace"], metadata["name"])
+        stored = deepcopy(manifest)
+        stored["metadata"].setdefault("uid", f"uid-{next(self._numbers)}")
+        stored["metadata"].setdefault("generation", 1)
+        stored["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.objects[key] = stored
+        return stored
+
+    def find(self, kind, name, namespace="ns"):
+        return self.objects.get((kind, namespace, name))
+
+    async def get(self, api_version, kind, namespace, name):
+        return deepcopy(self.find(kind, name, namespace))
+
+    async def list(self, api_version, kind, namespace, labels):
+        return [
+            deepcopy(found)
+            for (its_kind, its_namespace, _), found in self.objects.items()
+            if (its_kind, its_namespace) == (kind, namespace)
+            and labels.items() <= found["metadata"].get("labels", {}).items()
+        ]
+
+    async def apply(self, manifest):
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        if kind in self.refusals:
+            raise self.refusals[kind]
+        self.writes.append(("apply", kind, metadata["name"]))
+        before = self.find(kind, metadata["name"], metadata["namespace"])
+        merged = deepcopy(manifest)
+        if before is not None:
+            for name in ("uid", "generation"):
+                merged["metadata"][name] = before["metadata"][name]
+            merged["metadata"]["generation"] += before["spec"] != manifest["spec"]
+            merged["status"] = before.get("status", {})
+        return deepcopy(self.put(merged))
+
+    async def apply_status(self, manifest):
+        metadata = manifest["metadata"]
+        self.writes.append(("status", manifest["kind"], metadata["name"]))
+        found = self.find(manifest["kind"], metadata["name"], metadata["namespace"])
+        assert found["metadata"]["uid"] == metadata["uid"]
+        found["status"] = deepcopy(manifest["status"])
+
+    async def delete(self, manifest):
+        metadata = manifest["metadata"]
+        self.writes.append(("delete", manifest["kind"], metadata["name"]))
+        del self.objects[manifest["kind"], metadata["namespace"], metadata["name"]]
+
+    async def emit(self, event):
+        self.writes.append(("emit", "Event", event["metadata"]["name"]))
+        self.events.setdefault(event["metadata"]["name"], event)
