@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("operator", "stage", "testcluster", "images", "icons", "benchmarks", "demo")
+PRODUCT = ("operator", "stage", "testcluster", "images", "icons", "benchmarks", "demo", "tools")
 MODULE_LIMIT = 400
 MEDIAN_LIMIT = 120
 FUNCTION_LIMIT = 40
