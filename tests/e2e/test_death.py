@@ -46,35 +46,9 @@ def is_unready(product, pod):
 
 
 def test_a_killed_worker_is_seen_everywhere_in_time(product, icons, eventually, tell):
-    """Done-when of the death: client 1 s, unready 2 s, exit 71 and cause in kubectl 10 s."""
-    figures = []
-    for kill in range(KILLS):
-        pod = f"icons-{kill % 2}"
-        before = product.restarts(pod)
-        load = Load(product, first=1000 + 10 * kill)
-        worker = product.workers(pod)[1]
-        load.start()
-        assert load.at_work.wait(120)
-        killed_at = product.signal(pod, worker["pid"], signal.SIGKILL)
-        eventually(lambda pod=pod: is_unready(product, pod), 10)
-        unready_s = time.time() - killed_at
-        ended = eventually(lambda pod=pod: product.termination(pod, restarts=before + 1), 10)
-        ended_s = time.time() - killed_at
-        total = before + 1
-        eventually(lambda pod=pod: pod in wide(product, icons), 10)
-        status_s = time.time() - killed_at
-        load.join()
-        assert ended["exitCode"] == 71, total
-        said = json.loads(ended["message"])
-        assert (said["reason"], said["rank"], said["signal"]) == ("WorkerDied", 1, 9)
-        line = wide(product, icons)
-        assert "WorkerDied" in line
-        assert "71" in line
-        assert load.answers.lost == load.answers.duplicated == 0
-        assert not load.answers.failed
-        client_s = min(event["at"] for event in load.answers.failures) - killed_at
-        figures.append((client_s, unready_s, ended_s, status_s))
-        product.wait_until_ready(icons)
+    figures = [
+        _kill_one(product, f"icons-{n % 2}", 1000 + 10 * n, eventually) for n in range(KILLS)
+    ]
     names = ("client", "unready", "ended", "kubectl")
     medians = dict(zip(names, map(statistics.median, zip(*figures, strict=True)), strict=True))
     tell(f"seconds after SIGKILL, medians of {KILLS}: {medians}")
@@ -82,6 +56,34 @@ def test_a_killed_worker_is_seen_everywhere_in_time(product, icons, eventually, 
     assert medians["unready"] <= 2
     assert medians["ended"] <= 10
     assert medians["kubectl"] <= 10
+
+
+def _kill_one(product, pod, first, eventually):
+    """Seconds until the client, the pod's readiness, its container and kubectl know."""
+    restarts = product.restarts(pod)
+    load = Load(product, first=first)
+    worker = product.workers(pod)[1]
+    load.start()
+    assert load.at_work.wait(120)
+    killed_at = product.signal(pod, worker["pid"], signal.SIGKILL)
+    eventually(lambda: is_unready(product, pod), 10)
+    unready_s = time.time() - killed_at
+    ended = eventually(lambda: product.termination(pod, restarts=restarts + 1), 10)
+    ended_s = time.time() - killed_at
+    eventually(lambda: pod in wide(product, "icons"), 10)
+    status_s = time.time() - killed_at
+    load.join()
+    said = json.loads(ended["message"])
+    assert ended["exitCode"] == 71
+    assert (said["reason"], said["rank"], said["signal"]) == ("WorkerDied", 1, 9)
+    line = wide(product, "icons")
+    assert "WorkerDied" in line
+    assert "71" in line
+    assert not load.answers.failed
+    assert load.answers.lost == load.answers.duplicated == 0
+    client_s = min(event["at"] for event in load.answers.failures) - killed_at
+    product.wait_until_ready("icons")
+    return client_s, unready_s, ended_s, status_s
 
 
 def test_a_stopped_worker_ends_as_a_hang(product, icons, eventually):
