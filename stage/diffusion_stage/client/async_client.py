@@ -34,9 +34,9 @@ class AsyncStageClient:
 
     `address` is `tcp://HOST:PORT` (one or several, as a list or with commas between), or a Service:
     `NAME`, `NAME.NAMESPACE` or `dstage://NAME.NAMESPACE:PORT`, whose replicas are found in DNS and
-    looked up again every `refresh_s`. While no replica was ever ready, calls fail after
-    `connect_timeout_s`. Belongs to one event loop; `close` it, or use `async with`.
-    Raises `InvalidArgumentError` for a malformed address.
+    looked up again every `refresh_s`. While no replica ever answered, calls fail after
+    `connect_timeout_s`; one that is loading is waited for. Belongs to one event loop; `close` it,
+    or use `async with`. Raises `InvalidArgumentError` for a malformed address.
     """
 
     def __init__(

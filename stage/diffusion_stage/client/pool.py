@@ -54,7 +54,7 @@ class Pool:
         """A ready replica with the fewest requests under way, as soon as there is one.
 
         `not_before` names times before which an address is left alone. Raises `UnavailableError`
-        at `until`, or at `meet_until` when no replica was ever ready.
+        at `until`, or at `meet_until` when no replica ever said Hello.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -114,7 +114,7 @@ class Pool:
 
     def _notify(self) -> None:
         self._has_met_one = self._has_met_one or any(
-            self._takes_requests(each) for each in self.replicas.values()
+            each.session.stage is not None for each in self.replicas.values()
         )
         self._changed.set()
         self._changed = asyncio.Event()

@@ -49,15 +49,19 @@ logger = logging.getLogger(__name__)
 
 
 class Session:
-    """The state of one stage as its client knows it; `on_change` is called when that changes.
+    """The state of one stage as its client knows it.
 
-    `stage` is the stage's last Hello; None while it has not answered ours.
+    `on_change` is called when the stage may have become ready, or has ceased to be.
+
+    `stage` is the stage's last Hello; None while it has not answered ours. `name` is what it was
+    last called, its address at first.
     """
 
     def __init__(
         self, address: str, *, client_name: str, send: Send, on_change: Callable[[], None]
     ) -> None:
         self.address = address
+        self.name = address
         self.stage: Hello | None = None
         self.is_connected = False
         self.is_ending = False
@@ -71,10 +75,6 @@ class Session:
         self._heard_at = 0.0
         self._pinged_at = 0.0
         self._greeted_at = 0.0
-
-    @property
-    def name(self) -> str:
-        return self.stage.name if self.stage is not None else self.address
 
     @property
     def is_ready(self) -> bool:
@@ -164,6 +164,7 @@ class Session:
         match message:
             case Hello():
                 self.stage = message
+                self.name = message.name
                 self.trouble = None
                 self._on_change()
             case Accepted() | Progress() | Chunk() | Result():
@@ -187,7 +188,6 @@ class Session:
         attempt.deliver(reply)
         if attempt.is_ended:
             del self._attempts[request_id, number]
-            self._on_change()
 
     def _failed(self, message: Error) -> None:
         failure = _failure(message)
