@@ -16,14 +16,14 @@ ARGS ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/.synced cluster-packages ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
+demo: .venv/.synced cluster-parts ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
 	$(PYTHON) -m demo $(if $(KEEP),--keep) $(if $(CLUSTER),--cluster $(CLUSTER)) \
 		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
 
-test: .venv/.synced cluster-packages ## all tests but the slow ones (ARGS="tests/stage -x")
+test: .venv/.synced cluster-parts ## all tests but the slow ones (ARGS="tests/stage -x")
 	$(PYTHON) -m pytest -m "not slow" $(ARGS)
 
-test-all: .venv/.synced cluster-packages ## all tests
+test-all: .venv/.synced cluster-parts ## all tests
 	$(PYTHON) -m pytest $(ARGS)
 
 check: .venv/.synced ## format, lint, types, layers and size limits
@@ -45,7 +45,7 @@ images: .venv/.synced ## the stage and operator images, as archives in .cache/im
 bench: .venv/.synced ## side-by-side benchmarks into bench-output/results.json
 	OMP_NUM_THREADS=1 $(PYTHON) -m benchmarks $(ARGS)
 
-cluster: .venv/.synced cluster-packages ## a test cluster that stays up
+cluster: .venv/.synced cluster-parts ## a test cluster that stays up
 	$(PYTHON) -m testcluster up $(ARGS)
 
 cluster-down: .venv/.synced ## end it; nothing of it stays
@@ -55,14 +55,16 @@ kubectl: .venv/.synced ## kubectl on it: make kubectl ARGS="get pods -A"
 	@$(PYTHON) -m testcluster kubectl $(ARGS)
 
 clean: ## remove all that was built, fetched or written here
-	@if [[ -x $(PYTHON) ]]; then $(PYTHON) -m testcluster down; fi
+	@if [[ -x $(PYTHON) ]]; then \
+		for name in default demo; do $(PYTHON) -m testcluster down --name $$name; done; fi
 	rm -rf .venv $(CACHE) bench-output demo-output dist
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: cluster-packages
-cluster-packages: .venv/.synced
+.PHONY: cluster-parts
+cluster-parts: .venv/.synced
 	@$(PYTHON) -m testcluster install
+	@$(PYTHON) -m testcluster build
 
 .venv/.synced: pyproject.toml uv.lock | $(UV)
 	@echo "make: Python packages into .venv, as uv.lock says (torch makes it 6 GB)"
@@ -71,5 +73,7 @@ cluster-packages: .venv/.synced
 
 $(CACHE)/uv/bin/uv:
 	@echo "make: no uv here, so it goes into $(CACHE)/uv; it makes .venv from uv.lock"
-	python3 -m venv $(CACHE)/uv
+	python3 -m venv $(CACHE)/uv || { \
+		echo "make: Debian packages venv apart, so python3-venv is installed"; \
+		apt-get install -qy python3-venv && python3 -m venv $(CACHE)/uv; }
 	$(CACHE)/uv/bin/pip install --quiet uv
