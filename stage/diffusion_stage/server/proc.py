@@ -70,7 +70,9 @@ class StageDiffusionProc:
     def _serve(self) -> None:
         serving = self._config.serving
         runtime = resolve(self._config)
-        source.find(self._config.model.model, self._config.model.revision)
+        found = source.find(self._config.model.model, self._config.model.revision)
+        if found.is_local:  # nothing to ask the hub for, so nobody waits for a network that is cut
+            os.environ.setdefault("HF_HUB_OFFLINE", "1")
         server = admin.AdminServer(serving.host, serving.admin_port, self._routes())
         server.start()
         self._engine = engine = DiffusionEngine(self._config, runtime)
