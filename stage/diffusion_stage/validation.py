@@ -15,6 +15,7 @@ from diffusion_stage.wire.messages import Submit
 OUTPUTS = ("image", "tensor", "latent")
 MAX_SEED = 2**63 - 1
 MAX_ID_LENGTH = 128
+MAX_NAME_LENGTH = 128
 COUNTS = {
     "num_inference_steps": 10_000,
     "num_images_per_prompt": 64,
@@ -96,14 +97,26 @@ def _check_value(name: str, value: Any, capabilities: Capabilities) -> None:
         raise refuse(name, value, f"of type {' or '.join(parameter.types)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise refuse(name, value, "a finite number")
+    if name == "prompt" and not _is_prompt(value):
+        raise refuse(name, value, "a string or a list of strings")
+    if name in COUNTS or name in SIZES:
+        _check_whole(name, value, capabilities)
+
+
+def _is_prompt(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return bool(texts) and all(isinstance(text, str) for text in texts)
+
+
+def _check_whole(name: str, value: Any, capabilities: Capabilities) -> None:
+    if type(value) is not int:  # a pipeline may name no type, and a bool is an int to Python
+        raise refuse(name, value, "a whole number")
     if name in COUNTS and not 1 <= value <= COUNTS[name]:
         raise refuse(name, value, f"1 to {COUNTS[name]}")
     if name in SIZES:
         multiple, largest = capabilities.size_multiple, capabilities.max_size or MAX_SIZE
         if not 0 < value <= largest or value % multiple:
             raise refuse(name, value, f"a multiple of {multiple} from {multiple} to {largest}")
-    if name == "prompt" and isinstance(value, list) and not all(isinstance(v, str) for v in value):
-        raise refuse(name, value, "a string or a list of strings")
 
 
 def _has_type(value: Any, parameter: Parameter) -> bool:
@@ -126,5 +139,7 @@ def _check_required(submit: Submit, capabilities: Capabilities) -> None:
 
 
 def refuse(name: str, value: Any, allowed: str) -> InvalidArgumentError:
+    """The refusal; names and values are the sender's, so their length is bounded here."""
     shown = "missing" if value is None else f"is {value!r:.200}"
-    return InvalidArgumentError(f"{name} {shown}; allowed: {allowed}", field=name)
+    short = name[:MAX_NAME_LENGTH]
+    return InvalidArgumentError(f"{short} {shown}; allowed: {allowed}", field=short)
