@@ -171,7 +171,7 @@ class Frontend:
         try:
             message, payload = codec.decode_client(frames)
         except InvalidArgumentError as error:
-            self._send(client, _error(error))
+            self._send(client, _error(error, *codec.about(frames)))
             return
         match message:
             case w.Submit():
