@@ -89,7 +89,6 @@ class Cluster:
         """Return when pods can be made. Raises StartError, and then nothing is left running."""
         folder = sources.provide(self._binaries)
         where = self._where = self._where or Layout(_own_folder())
-        where.logs.mkdir(parents=True, exist_ok=True)
         link_commands(where, folder)
         self._launcher = self._launcher or Launcher(where)
         self._launcher.start(dataclasses.replace(self._spec, binaries=str(folder)))

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ class Launcher:
         if locks.holder(self._where.lock) is not None:
             raise StartError(f"a cluster is already up in {self._where.root}")
         self._where.progress.unlink(missing_ok=True)
+        shutil.rmtree(self._where.logs, ignore_errors=True)
+        self._where.logs.mkdir(parents=True)
         spec.write(self._where)
         try:
             self._guard = self._launch()

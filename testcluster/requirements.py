@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -80,7 +81,7 @@ def install() -> None:
         return
     for need in needs:
         logger.info("installing %-28s %s", need.package, need.why)
-    packages = [need.package for need in needs]
+    packages, start_s = [need.package for need in needs], time.monotonic()
     if shutil.which("apt-get") is None:
         raise RequirementError(f"no apt-get here: install what provides {' '.join(packages)}")
     if os.geteuid() != 0:
@@ -90,6 +91,7 @@ def install() -> None:
     absent = [need.package for need in needs if not need.is_met()]
     if absent:
         raise RequirementError(f"installed, but still missing: {' '.join(absent)}")
+    logger.info("%5.0f s  installed", time.monotonic() - start_s)
 
 
 def _apt_get(*arguments: str) -> None:

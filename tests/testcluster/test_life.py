@@ -99,6 +99,17 @@ def test_a_cluster_ends_with_its_launcher(tmp_path, number, nodes):
     assert leftovers(Layout(tmp_path).id) == []
 
 
+def test_a_cluster_ends_with_a_launcher_that_is_killed_during_the_start(tmp_path):
+    where = Layout(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER, str(tmp_path), "1"]) as program:
+        while not where.progress.exists():
+            assert program.poll() is None
+            time.sleep(0.01)
+        program.kill()
+    wait_until_free(tmp_path)
+    assert leftovers(where.id) == []
+
+
 def test_stop_cleans_up_after_a_killed_guard(tmp_path):
     cluster = Cluster(tmp_path, nodes=1)
     cluster.start()
