@@ -59,4 +59,5 @@ def ratio(
 def write(results: Sequence[Result], path: Path) -> None:
     """As a JSON list; the folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+    text = json.dumps([asdict(result) for result in results], indent=2, ensure_ascii=False)
+    path.write_text(text + "\n")
