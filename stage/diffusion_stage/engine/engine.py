@@ -12,6 +12,7 @@ from typing import Any
 from diffusion_stage.capabilities import Capabilities
 from diffusion_stage.config.resolve import ExecutionMode, ResolvedRuntime, resolve
 from diffusion_stage.config.stage import StageConfig
+from diffusion_stage.engine.controls import ControlCalls
 from diffusion_stage.engine.streams import OutputStream
 from diffusion_stage.engine.warmup import dummy_request, should_skip_warmup
 from diffusion_stage.errors import (
@@ -21,11 +22,17 @@ from diffusion_stage.errors import (
     EngineDeadError,
     EngineDiedError,
     FatalError,
+    InvalidArgumentError,
     RequestError,
     ResourceExhaustedError,
     UnavailableError,
 )
-from diffusion_stage.executor.executor import DiffusionExecutor, RankActivity, make_executor
+from diffusion_stage.executor.executor import (
+    DiffusionExecutor,
+    OnProgress,
+    RankActivity,
+    make_executor,
+)
 from diffusion_stage.outputs import (
     BatchRunnerOutput,
     Completed,
@@ -41,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 IDLE_S = 1.0  # the longest sleep of the loop, which is also the pulse of its liveness
 Notify = Callable[[OutputStream], None]
+MakeExecutor = Callable[[StageConfig, ResolvedRuntime, OnProgress], DiffusionExecutor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +75,16 @@ class DiffusionEngine:
         self,
         config: StageConfig,
         runtime: ResolvedRuntime,
+        *,
         scheduler: BaseScheduler | None = None,
+        make_executor: MakeExecutor = make_executor,
     ) -> None:
         self.config = config
         self.runtime = runtime
         self._lock = threading.RLock()
         self._streams: dict[str, OutputStream] = {}
         self._aborts: queue.SimpleQueue[tuple[OutputStream, RequestError]] = queue.SimpleQueue()
-        self._controls: queue.SimpleQueue[tuple[str, dict[str, Any], Future[list[Any]]]] = (
-            queue.SimpleQueue()
-        )
+        self._controls = ControlCalls()
         self._refusal: RequestError | None = UnavailableError("the model is loading")
         self.capabilities: Capabilities | None = None
         self._is_stopped = threading.Event()
@@ -84,7 +92,7 @@ class DiffusionEngine:
         self.lost_requests = 0
         self._scheduler = scheduler or RequestScheduler()
         self._scheduler.initialize(runtime.max_num_running_reqs)
-        self._executor: DiffusionExecutor = make_executor(config, runtime, self._progress)
+        self._executor = make_executor(config, runtime, self._progress)
         self._execute = (
             self._executor.execute_request
             if runtime.mode is ExecutionMode.REQUEST_DATA_PARALLEL
@@ -99,7 +107,7 @@ class DiffusionEngine:
 
         Raises the `FatalError` at the root of a failed start, after closing what was opened.
         """
-        engine = DiffusionEngine(config, resolve(config), scheduler)
+        engine = DiffusionEngine(config, resolve(config), scheduler=scheduler)
         engine.start()
         return engine
 
@@ -109,11 +117,14 @@ class DiffusionEngine:
         try:
             self.capabilities = self._executor.start()
             self._run_startup_warmup(self.capabilities)
-        except BaseException:
+        except BaseException as error:
             self.close(grace_s=0)
-            raise
+            if isinstance(error, FatalError) or not isinstance(error, Exception):
+                raise
+            raise EngineDiedError(f"the start: {type(error).__name__}: {error}") from error
         with self._lock:
-            self._refusal = None
+            if not self._is_stopped.is_set():
+                self._refusal = None
 
     def _run_startup_warmup(self, capabilities: Capabilities) -> None:
         skip, reason = should_skip_warmup(self.config, capabilities)
@@ -125,10 +136,12 @@ class DiffusionEngine:
             self._admit(dummy_request(rank, capabilities), lambda _stream: None)
             for rank in range(self.runtime.data_parallel_size)
         ]
-        while self._scheduler.has_work:
+        while self._scheduler.has_work and not self._is_stopped.is_set():
             self._tick()
         for end in [event for stream in streams for event in stream.take()]:
             match end:
+                case Failed(error=InvalidArgumentError() as error):
+                    logger.warning("no warm-up, the first request will be slow: %s", error)
                 case Failed(error=ResourceExhaustedError() as error):
                     raise DeviceMemoryError(f"warm-up: {error}") from error
                 case Failed(error=error):
@@ -178,13 +191,16 @@ class DiffusionEngine:
             if self._streams.get(stream.request_id) is not stream:
                 return
             self._aborts.put((stream, error or CancelledError("cancelled by its caller")))
-            self._executor.cancel([stream.request_id])
+            if self._scheduler.is_running(stream.request_id):
+                self._executor.cancel([stream.request_id])
         self._executor.wake()
 
     def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
-        """Call a worker method on every rank, between forwards; values come in rank order."""
-        future: Future[list[Any]] = Future()
-        self._controls.put((method, args, future))
+        """Call a worker method on every rank, between forwards; values come in rank order.
+
+        The future fails with `EngineDeadError` when the engine ends before the call.
+        """
+        future = self._controls.add(method, args)
         self._executor.wake()
         return future
 
@@ -216,17 +232,21 @@ class DiffusionEngine:
     # The loop.
 
     def run(self, is_done: Callable[[], bool]) -> None:
-        """Serve until `is_done()` while there is no work.
+        """Serve until `is_done()` while there is no work, or until another thread ends the engine.
 
-        Raises the `FatalError` that ended the engine, after every request got its end.
+        Raises the `FatalError` that ended it here, after every request got its end.
         """
         try:
             while not self._is_stopped.is_set() and not (is_done() and not self._has_work()):
                 self._tick()
         except FatalError as error:
+            if self._is_stopped.is_set():  # whoever ended it took the workers away, and tells why
+                return
             self.fail(error)
             raise
         except Exception as error:
+            if self._is_stopped.is_set():
+                return
             logger.exception("the engine's loop failed")
             died = EngineDiedError(f"the engine's loop: {type(error).__name__}: {error}")
             self.fail(died)
@@ -240,14 +260,15 @@ class DiffusionEngine:
         """One turn: aborts and deadlines, control calls, schedule, execute, deliver."""
         self.ticked_at = time.monotonic()
         with self._lock:
+            had_work = self._scheduler.has_work
             self._end_aborted()
             self._end_overdue()
             scheduled = self._scheduler.schedule()
-            has_news = scheduled.has_news
+            is_over = had_work and not self._scheduler.has_work  # `run` may be done: no sleep first
         self._start_controls()
-        outputs = self._execute(scheduled) if has_news else BatchRunnerOutput()
+        outputs = self._execute(scheduled) if scheduled.has_news else BatchRunnerOutput()
         self._deliver(outputs)
-        self._deliver(self._executor.wait(0 if outputs else self._sleep_s()))
+        self._deliver(self._executor.wait(0 if outputs or is_over else self._sleep_s()))
 
     def _end_aborted(self) -> None:
         while not self._aborts.empty():
@@ -267,9 +288,8 @@ class DiffusionEngine:
             self._finalize(request_id)
 
     def _start_controls(self) -> None:
-        while not self._controls.empty():
-            method, args, future = self._controls.get()
-            _chain(self._executor.collective_rpc(method, args), future)
+        for call in self._controls.take():
+            call.start(self._executor.collective_rpc)
 
     def _sleep_s(self) -> float:
         with self._lock:
@@ -310,7 +330,9 @@ class DiffusionEngine:
             live = self._scheduler.live_request_ids()
             self.lost_requests += len(live)
             self._end(live, DiffusionRequestStatus.FINISHED_ERROR, dead)
-        self._is_stopped.set()
+            self._is_stopped.set()
+        self._controls.close()
+        self._executor.wake()
 
     def end_all(self, error: RequestError) -> None:
         """End what is still live, in the loop's next turn."""
@@ -321,29 +343,13 @@ class DiffusionEngine:
 
     def close(self, grace_s: float = 5.0) -> None:
         """Stop the loop, end every request with an error, end the workers. Idempotent, bounded."""
-        self._is_stopped.set()
         with self._lock:
+            self._is_stopped.set()
             if self._refusal is None:
                 self._refusal = EngineDeadError("the engine is closed")
             live = self._scheduler.live_request_ids()
             closed = UnavailableError("the engine is closing")
             self._end(live, DiffusionRequestStatus.FINISHED_ABORTED, closed)
+        self._controls.close()
+        self._executor.wake()
         self._executor.shutdown(grace_s)
-        while not self._controls.empty():
-            _, _, future = self._controls.get()
-            future.set_exception(EngineDeadError("the engine is closed"))
-
-
-def _chain(source: "Future[list[Any]]", target: "Future[list[Any]]") -> None:
-    """Let `target` end as `source` does."""
-
-    def copy(done: "Future[list[Any]]") -> None:
-        if not target.set_running_or_notify_cancel():
-            return
-        error = done.exception()
-        if error is not None:
-            target.set_exception(error)
-        else:
-            target.set_result(done.result())
-
-    source.add_done_callback(copy)

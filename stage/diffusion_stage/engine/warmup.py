@@ -27,6 +27,8 @@ def should_skip_warmup(config: StageConfig, capabilities: Capabilities) -> tuple
 def dummy_request(rank: int, capabilities: Capabilities) -> DiffusionRequest:
     """The smallest request that passes through every part of the pipeline."""
     side = TOKENS_PER_SIDE * capabilities.size_multiple
+    if capabilities.max_size is not None:
+        side = min(side, capabilities.max_size)
     wanted: dict[str, Any] = {
         "prompt": "warm-up",
         "num_inference_steps": STEPS,

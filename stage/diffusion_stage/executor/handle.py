@@ -49,9 +49,9 @@ class WorkerHandle:
             theirs.close()
             os.close(lifeline)
         self.channel = Channel(ours)
-        self.channel.send(m.encoder.encode(spec))
+        self.send(spec)
 
-    def send(self, message: m.ToWorker) -> None:
+    def send(self, message: m.ToWorker | m.WorkerSpec) -> None:
         """Raises the `FatalError` that tells of the worker's death."""
         try:
             self.channel.send(m.encoder.encode(message))
@@ -106,10 +106,9 @@ class WorkerHandle:
             code = self.process.wait()
         who = f"worker {self.rank} ({self.device})"
         if code < 0:
-            name = signal.Signals(-code).name
             hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
             return WorkerDiedError(
-                f"{who} was killed by {name}{hint}",
+                f"{who} was killed by {_name(-code)}{hint}",
                 rank=self.rank,
                 device=self.device,
                 signal=-code,
@@ -135,3 +134,9 @@ class WorkerHandle:
             self.process.wait()
         self.channel.close()
         os.close(self._lifeline)
+
+
+def _name(signum: int) -> str:
+    """`SIGKILL` for 9; real-time signals have no names."""
+    known = {each.value: each.name for each in signal.Signals}
+    return known.get(signum, f"signal {signum}")

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,15 +44,16 @@ PULSE_S = 1.0  # how often workers are asked for a sign of life
 class _Forward:
     """A request on a worker, until its forward is done and its output is here.
 
-    The two messages are correlated by the call's id and may come in either order. `is_dropped`:
-    nobody wants the output any more.
+    The two messages are correlated by the call's id and may come in either order. `is_packed`: the
+    second is here, with the output or with the reason why there is none. `is_dropped`: nobody wants
+    the output any more.
     """
 
     request: DiffusionRequest
     handle: WorkerHandle
     is_computed: bool = False
+    is_packed: bool = False
     is_dropped: bool = False
-    output: DiffusionOutput | None = None
 
 
 class MultiprocDiffusionExecutor(DiffusionExecutor):
@@ -83,10 +84,8 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         try:
             for rank in range(self._runtime.world_size):
                 self._spawn(rank, store=f"{meeting}/store")
-            return self._wait_until_ready()
-        except FatalError as error:
-            self._failure = error
-            raise
+            with self._noting_failure():
+                return self._wait_until_ready()
         finally:
             shutil.rmtree(meeting, ignore_errors=True)
 
@@ -120,11 +119,10 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                     rank=late[0].rank,
                     device=late[0].device,
                 )
-            for key, _ in self._selector.select(left):
-                if key.data is not None:
-                    capabilities = self._welcome(key.data)
-                    if all(h.is_ready for h in self._handles):
-                        return capabilities
+            for handle in self._select(left):
+                capabilities = self._welcome(handle)
+                if all(h.is_ready for h in self._handles):
+                    return capabilities
 
     def _welcome(self, handle: WorkerHandle) -> Capabilities:
         message, _ = handle.receive()
@@ -139,38 +137,56 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                 raise AssertionError(f"{message} before Ready")
 
     def execute_batch(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
-        for request_id in output.finished_req_ids:
-            self._retire(request_id)
-        for new in output.scheduled_new_reqs:
-            handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
-            call_id = next(self._calls)
-            self._forwards[call_id] = _Forward(new.request, handle)
-            handle.begin(call_id)
-            handle.send(m.ExecuteModel(call_id=call_id, request=new.request))
+        with self._noting_failure():
+            for request_id in output.finished_req_ids:
+                self._retire(request_id)
+            for new in output.scheduled_new_reqs:
+                self._begin(new.request)
         return BatchRunnerOutput()
+
+    def _begin(self, request: DiffusionRequest) -> None:
+        handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
+        call_id = next(self._calls)
+        self._forwards[call_id] = _Forward(request, handle)
+        handle.begin(call_id)
+        handle.send(m.ExecuteModel(call_id=call_id, request=request))
 
     def _retire(self, request_id: str) -> None:
         """Drop what is left of an ended request: for a completed one, that is nothing."""
         for call_id, forward in list(self._forwards.items()):
             is_current = forward.request.request_id == request_id and not forward.is_dropped
-            if not is_current or forward.output is not None:
+            if not is_current or forward.is_packed:
                 continue
             forward.is_dropped = True
             if not forward.is_computed:
                 forward.handle.send(m.AbortCall(call_id=call_id))
 
     def wait(self, timeout_s: float | None) -> BatchRunnerOutput:
-        for handle in self._handles:
-            if time.monotonic() - handle.heard_at > PULSE_S:
-                handle.ask_for_life()
         outputs: list[RunnerOutput] = []
-        for key, _ in self._selector.select(PULSE_S if timeout_s is None else timeout_s):
-            if key.data is None:
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wakeup)
-            else:
-                outputs += self._receive(key.data)
+        with self._noting_failure():
+            for handle in self._handles:
+                if time.monotonic() - handle.heard_at > PULSE_S:
+                    handle.ask_for_life()
+            for handle in self._select(PULSE_S if timeout_s is None else timeout_s):
+                outputs += self._receive(handle)
         return BatchRunnerOutput(outputs)
+
+    def _select(self, timeout_s: float) -> list[WorkerHandle]:
+        """Workers that said something; returns early on `wake`."""
+        ready = [key.data for key, _ in self._selector.select(timeout_s)]
+        if None in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wakeup)
+        return [handle for handle in ready if handle is not None]
+
+    @contextlib.contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """What ends the engine is this executor's failure too, for `check_health`."""
+        try:
+            yield
+        except FatalError as error:
+            self._failure = error
+            raise
 
     def _receive(self, handle: WorkerHandle) -> list[RunnerOutput]:
         message, descriptors = handle.receive()
@@ -208,8 +224,8 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             del self._forwards[message.call_id]
             error = request_error(message.reason, message.message, field=message.field)
             return [] if forward.is_dropped else [RunnerOutput(request_id, error=error)]
-        if forward.output is not None or forward.is_dropped:
-            self._end_if_whole(message.call_id)
+        self._end_if_whole(message.call_id)
+        if forward.is_packed or forward.is_dropped:
             return []
         return [RunnerOutput(request_id, async_output_id=str(message.call_id))]
 
@@ -221,21 +237,21 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             assert message.segment_id is not None
             handle.segments.add(message.segment_id, descriptor)
         forward = self._forwards[message.call_id]
+        forward.is_packed = True
+        self._end_if_whole(message.call_id)
         request_id = forward.request.request_id
         if message.reason is not None:
-            del self._forwards[message.call_id]
             error = request_error(message.reason, message.message)
             return [] if forward.is_dropped else [RunnerOutput(request_id, error=error)]
-        forward.output = self._borrow(handle, message, forward.request.seed)
-        self._end_if_whole(message.call_id)
+        output = self._borrow(handle, message, forward.request.seed)
         if forward.is_dropped:
-            forward.output.release()
+            output.release()
             return []
-        return [RunnerOutput(request_id, result=forward.output)]
+        return [RunnerOutput(request_id, result=output)]
 
     def _end_if_whole(self, call_id: int) -> None:
         forward = self._forwards[call_id]
-        if forward.is_computed and forward.output is not None:
+        if forward.is_computed and forward.is_packed:
             del self._forwards[call_id]
 
     def _borrow(self, handle: WorkerHandle, message: m.OutputReady, seed: int) -> DiffusionOutput:
@@ -260,7 +276,9 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                 handle.send(m.ReleaseSegment(segment_id=segment_id))
 
     def wake(self) -> None:
-        os.eventfd_write(self._wakeup, 1)
+        with self._stopping:
+            if not self._is_shut_down:
+                os.eventfd_write(self._wakeup, 1)
 
     def cancel(self, request_ids: Iterable[str]) -> None:
         """Nothing to do ahead: the loop wakes at once and tells the workers."""
@@ -268,8 +286,9 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
     def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
         call_id = next(self._calls)
         call = self._rpcs[call_id] = CollectiveCall(method, len(self._handles))
-        for handle in self._handles:
-            handle.send(m.CallMethod(call_id=call_id, method=method, args=args))
+        with self._noting_failure():
+            for handle in self._handles:
+                handle.send(m.CallMethod(call_id=call_id, method=method, args=args))
         return call.future
 
     def activity(self) -> list[RankActivity]:

@@ -13,6 +13,7 @@ from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.errors import (
     AcceleratorError,
     CancelledError,
+    DeadlineExceededError,
     EngineDeadError,
     FatalError,
     InternalError,
@@ -25,6 +26,7 @@ from diffusion_stage.scheduler.output import DiffusionSchedulerOutput
 from diffusion_stage.wire import tensors
 from diffusion_stage.worker import packing
 from diffusion_stage.worker.messages import WorkerSpec
+from diffusion_stage.worker.runner import OnStep
 from diffusion_stage.worker.wrapper import WorkerWrapperBase
 
 logger = logging.getLogger(__name__)
@@ -79,7 +81,8 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
     def _run(self, request: DiffusionRequest) -> RunnerOutput:
         self._busy_since = self._progress_at = time.monotonic()
         try:
-            output = self._wrapper.execute_model(request, self._on_step(request.request_id))
+            self._check_wanted(request)
+            output = self._wrapper.execute_model(request, self._on_step(request))
             start = time.perf_counter()
             specs, arrays = packing.materialize(output)
         except RequestError as error:
@@ -98,14 +101,20 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
         result = DiffusionOutput(specs, data, seed=request.seed, metrics=metrics)
         return RunnerOutput(request.request_id, result=result)
 
-    def _on_step(self, request_id: str) -> Any:
+    def _on_step(self, request: DiffusionRequest) -> OnStep:
         def on_step(step: int, total_steps: int) -> None:
             self._progress_at, self._step = time.monotonic(), step
-            if request_id in self._cancelled:
-                raise CancelledError("cancelled between two steps")
-            self._on_progress(request_id, step, total_steps)
+            self._check_wanted(request)
+            self._on_progress(request.request_id, step, total_steps)
 
         return on_step
+
+    def _check_wanted(self, request: DiffusionRequest) -> None:
+        """The loop, which ends requests elsewhere, stands still during a forward."""
+        if request.request_id in self._cancelled:
+            raise CancelledError("cancelled between two steps")
+        if request.deadline_at is not None and time.monotonic() > request.deadline_at:
+            raise DeadlineExceededError("its deadline passed between two steps")
 
     def _check_device(self) -> None:
         """A sticky accelerator fault ends the engine; any other error stays with its request."""

@@ -186,6 +186,10 @@ class BaseScheduler(abc.ABC):
     def live_request_ids(self) -> list[str]:
         return [i for i, state in self._states.items() if not state.status.is_finished]
 
+    def is_running(self, request_id: str) -> bool:
+        """Whether a worker has its forward at hand."""
+        return request_id in self._running
+
     @property
     def has_work(self) -> bool:
         """Live requests, or finishes that no worker has been told of."""

@@ -29,7 +29,7 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
 
 
 class ExecuteModel(Struct, frozen=True, kw_only=True, tag="execute_model"):
-    """Run one request; answered by `StepDone`s, a `ComputeDone` and, if it worked, `OutputReady`."""
+    """Run one request; answered by `StepDone`s, `ComputeDone` and, if it worked, `OutputReady`."""
 
     call_id: int
     request: DiffusionRequest

@@ -6,40 +6,49 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffusion_stage.errors import InternalError
+from diffusion_stage.wire import tensors
 from diffusion_stage.wire.messages import Tensor
 from diffusion_stage.worker.messages import OutputReady
 from diffusion_stage.worker.runner import ModelOutput
 from diffusion_stage.worker.segments import SegmentPool, layout
 
 INLINE_BYTES = 64 << 10
-VIDEO_NDIM = 5
+PICTURES = {4: "image", 5: "video"}
+CHANNELS = (1, 3, 4)
 
 
 def materialize(output: ModelOutput) -> tuple[tuple[Tensor, ...], list[np.ndarray[Any, Any]]]:
     """The output's arrays on the host, described.
 
     Pixels in [0, 1] become uint8 as diffusers' `numpy_to_pil` does it, so that an image is the same
-    as from `pipe()` with `output_type="pil"`.
+    as from `pipe()` with `output_type="pil"`. Raises `InternalError` for numbers that the wire does
+    not carry.
     """
     specs, arrays = [], []
     for name, value in output.tensors.items():
-        array, dtype = _on_host(value)
+        array, dtype = _on_host(name, value)
         kind = "tensor"
-        if output.is_image and array.ndim in (4, VIDEO_NDIM):
-            kind = "video" if array.ndim == VIDEO_NDIM else "image"
+        if output.is_image and array.ndim in PICTURES and array.shape[-1] in CHANNELS:
+            kind = PICTURES[array.ndim]
             array, dtype = _pixels(array), "uint8"
         specs.append(Tensor(name=name, kind=kind, dtype=dtype, shape=tuple(array.shape)))
         arrays.append(array)
     return tuple(specs), arrays
 
 
-def _on_host(value: Any) -> tuple[np.ndarray[Any, Any], str]:
-    if isinstance(value, np.ndarray):
-        return np.ascontiguousarray(value), value.dtype.name
+def _on_host(name: str, value: Any) -> tuple[np.ndarray[Any, Any], str]:
+    is_array = isinstance(value, np.ndarray)
+    dtype = value.dtype.name if is_array else str(value.dtype).removeprefix("torch.")
+    if dtype not in tensors.DTYPES:
+        allowed = ", ".join(tensors.DTYPES)
+        raise InternalError(f"output {name} is {dtype}; the wire carries {allowed}")
+    if is_array:
+        return np.ascontiguousarray(value), dtype
     host = value.detach().cpu().contiguous()
     if host.dtype is torch.bfloat16:  # numpy has no such type: its bits travel
-        return host.view(torch.uint16).numpy(), "bfloat16"
-    return host.numpy(), str(host.dtype).removeprefix("torch.")
+        host = host.view(torch.uint16)
+    return host.numpy(), dtype
 
 
 def _pixels(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
