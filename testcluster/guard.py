@@ -75,15 +75,22 @@ class Guard:
         while True:
             sources = [self._signals] if self._owner is None else [self._signals, self._owner]
             ready, _, _ = select.select(sources, [], [])
-            if self._owner in ready:
-                logger.info("the launcher is gone")
-                return True
-            numbers = os.read(self._signals, 64)
+            numbers = self._arrived()  # first: a launcher may say `keep` and be gone at once
             if signal.SIGTERM in numbers or signal.SIGCHLD in numbers:
                 return signal.SIGTERM in numbers
             if signal.SIGUSR1 in numbers and self._owner is not None:
                 os.close(self._owner)
                 self._owner = None
+            if self._owner is not None and self._owner in ready:
+                logger.info("the launcher is gone")
+                return True
+
+    def _arrived(self) -> bytes:
+        """The numbers of the signals that arrived since the last call."""
+        try:
+            return os.read(self._signals, 64)
+        except BlockingIOError:
+            return b""
 
 
 def _only_child(process: subprocess.Popen[bytes]) -> int | None:

@@ -157,6 +157,27 @@ def test_a_kept_cluster_is_there_for_the_next_command(tmp_path):
     assert leftovers(Layout(tmp_path).id) == []
 
 
+def test_a_launcher_that_is_gone_before_the_guard_hears_its_keep_has_kept_it(tmp_path):
+    script = """
+import os, signal, sys
+from pathlib import Path
+from testcluster import Cluster, locks
+cluster = Cluster(Path(sys.argv[1]), nodes=0)
+cluster.start()
+os.kill(locks.holder(cluster.layout.lock), signal.SIGSTOP)
+cluster.keep()
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=90)
+    guard = locks.holder(Layout(tmp_path).lock)
+    assert guard is not None
+    os.kill(guard, signal.SIGCONT)
+    cluster = Cluster.attach(tmp_path)
+    time.sleep(0.5)  # the time in which it would end
+    assert cluster.kubectl("get", "namespace", "default", "-o", "name") == "namespace/default\n"
+    cluster.stop()
+    assert leftovers(cluster.id) == []
+
+
 def test_a_part_that_cannot_start_is_named_with_its_log(tmp_path):
     binaries = tmp_path / "bin"
     binaries.mkdir()
