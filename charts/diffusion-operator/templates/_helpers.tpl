@@ -13,7 +13,7 @@
 {{- end -}}
 
 {{- define "diffusion-operator.image" -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion | toString) -}}
 {{- end -}}
 
 {{- /* Selectors are immutable, so nothing that a user or a version changes may be among these. */ -}}

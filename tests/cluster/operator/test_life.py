@@ -176,7 +176,7 @@ def test_an_operator_that_is_told_to_stop_does_so_at_once(operator):
     assert took_s < 4, "Kopf waits five seconds for a task that nobody ended"
 
 
-def test_a_broken_template_of_containers_keeps_its_defaults(operator, stages):
-    stages.make("typed", ready=False, podTemplate=template() | {"metadata": None})
-    until(lambda: stages.condition("typed")["reason"] == "PodTemplateRejected")
-    assert "podTemplate.metadata" in stages.condition("typed")["message"]
+def test_a_template_that_cannot_be_merged_is_told_with_its_path(operator, stages):
+    stages.make("shape", ready=False, podTemplate=template() | {"metadata": []})
+    until(lambda: stages.condition("shape")["reason"] == "PodTemplateRejected")
+    assert "podTemplate.metadata" in stages.condition("shape")["message"]
