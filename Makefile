@@ -16,14 +16,14 @@ ARGS ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/.synced cluster-parts ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
+demo: cluster-parts ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
 	$(PYTHON) -m demo $(if $(KEEP),--keep) $(if $(CLUSTER),--cluster $(CLUSTER)) \
 		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
 
-test: .venv/.synced cluster-parts ## all tests but the slow ones (ARGS="tests/stage -x")
+test: cluster-parts test-images ## all tests but the slow ones (ARGS="tests/stage -x")
 	$(PYTHON) -m pytest -m "not slow" $(ARGS)
 
-test-all: .venv/.synced cluster-parts ## all tests
+test-all: cluster-parts test-images ## all tests
 	$(PYTHON) -m pytest $(ARGS)
 
 check: .venv/.synced ## format, lint, types, layers and size limits
@@ -45,7 +45,7 @@ images: .venv/.synced ## the stage and operator images, as archives in .cache/im
 bench: .venv/.synced ## side-by-side benchmarks into bench-output/results.json
 	OMP_NUM_THREADS=1 $(PYTHON) -m benchmarks $(ARGS)
 
-cluster: .venv/.synced cluster-parts ## a test cluster that stays up
+cluster: cluster-parts ## a test cluster that stays up
 	$(PYTHON) -m testcluster up $(ARGS)
 
 cluster-down: .venv/.synced ## end it; nothing of it stays
@@ -61,10 +61,14 @@ clean: ## remove all that was built, fetched or written here
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: cluster-parts
+.PHONY: cluster-parts test-images
 cluster-parts: .venv/.synced
 	@$(PYTHON) -m testcluster install
 	@$(PYTHON) -m testcluster build
+
+test-images: cluster-parts # here, and not within the time limit of the first test that needs them
+	@$(PYTHON) -m images build demo
+	@$(PYTHON) -m images build operator
 
 .venv/.synced: pyproject.toml uv.lock | $(UV)
 	@echo "make: Python packages into .venv, as uv.lock says (torch makes it 6 GB)"
