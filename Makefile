@@ -16,7 +16,7 @@ ARGS ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: cluster-parts ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
+demo: .venv/.synced $(if $(filter current,$(CLUSTER)),,cluster-parts) ## a cluster, a stage, icons, a death and a recovery (KEEP=1, CLUSTER=current REGISTRY=host/path)
 	$(PYTHON) -m demo $(if $(KEEP),--keep) $(if $(CLUSTER),--cluster $(CLUSTER)) \
 		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
 
