@@ -10,6 +10,7 @@ logger = logging.getLogger(__name__)
 
 MAX_BYTES = 4096  # what the kubelet keeps
 MAX_MESSAGE = 2000
+MAX_CHARACTER_BYTES = 12  # of a character outside the basic plane, escaped
 
 
 def write(path: str, error: FatalError, *, phase: str, inflight: int, uptime_s: float) -> None:
@@ -22,7 +23,7 @@ def write(path: str, error: FatalError, *, phase: str, inflight: int, uptime_s: 
 
 
 def compose(error: FatalError, *, phase: str, inflight: int, uptime_s: float) -> str:
-    """The message, at most `MAX_BYTES` long."""
+    """The message, at most `MAX_BYTES` long, with as much of the error's words as fits."""
     said = {
         "v": 1,
         "reason": error.reason,
@@ -34,9 +35,8 @@ def compose(error: FatalError, *, phase: str, inflight: int, uptime_s: float) ->
         "step": error.step,
         "inflight": inflight,
         "uptime_s": round(uptime_s, 1),
-        "msg": str(error)[:MAX_MESSAGE],
     }
-    text = json.dumps(said)
-    if len(text) > MAX_BYTES:  # escapes make a character up to twelve bytes
-        text = json.dumps({**said, "msg": str(said["msg"])[: MAX_MESSAGE // 12]})
+    words = str(error)[:MAX_MESSAGE]
+    while len(text := json.dumps({**said, "msg": words})) > MAX_BYTES:
+        words = words[: -max(1, (len(text) - MAX_BYTES) // MAX_CHARACTER_BYTES)]
     return text

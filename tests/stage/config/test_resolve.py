@@ -1,0 +1,62 @@
+"""What will be run, or why it will not."""
+
+import os
+
+import pytest
+
+from diffusion_stage.config.resolve import ExecutionMode, resolve
+from diffusion_stage.errors import ConfigError
+from tests.stage.builders import make_config
+
+
+def test_one_device_runs_one_request_at_a_time():
+    runtime = resolve(make_config())
+    assert runtime.mode is ExecutionMode.REQUEST_SINGLE
+    assert (runtime.world_size, runtime.max_num_running_reqs) == (1, 1)
+
+
+@pytest.mark.parametrize("given", [{}, {"data_parallel_size": 3}])
+def test_several_devices_share_work_as_data_parallel_ranks(given):
+    runtime = resolve(make_config(num_gpus=3, **given))
+    assert runtime.mode is ExecutionMode.REQUEST_DATA_PARALLEL
+    assert (runtime.world_size, runtime.data_parallel_size) == (3, 3)
+    assert runtime.max_num_running_reqs == 3
+
+
+def test_the_answer_is_one_line_to_read():
+    assert str(resolve(make_config(num_gpus=2))) == (
+        "mode: request, data parallel; 2 worker(s), data parallel 2, 2 request(s) at a time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"step_execution": True}, "--step-execution"),
+        ({"streaming_output": True}, "--streaming-output"),
+        ({"max_num_seqs": 4}, "--max-num-seqs 4: .*allowed: 1"),
+        ({"executor": "uni", "num_gpus": 2}, "--executor uni with --num-gpus 2; allowed: one"),
+        ({"data_parallel_size": 2}, "--data-parallel-size 2 with --num-gpus 1; they must be equal"),
+        ({"num_gpus": 4, "data_parallel_size": 2}, "--data-parallel-size 2 with --num-gpus 4"),
+        ({"tensor_parallel_size": 2}, "--tensor-parallel-size 2: .*allowed: 1"),
+        ({"sequence_parallel_size": 2}, "--sequence-parallel-size 2: .*allowed: 1"),
+        ({"pipeline_parallel_size": 2}, "--pipeline-parallel-size 2: .*allowed: 1"),
+        ({"cfg_parallel_size": 2}, "--cfg-parallel-size 2: .*allowed: 1"),
+    ],
+)
+def test_what_this_version_does_not_run_is_refused_by_its_flag(given, words):
+    with pytest.raises(ConfigError, match=words):
+        resolve(make_config(**given))
+
+
+def test_cpu_workers_share_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    assert resolve(make_config(num_gpus=2)).threads_per_worker == 4
+    assert resolve(make_config(num_gpus=16)).threads_per_worker == 1
+
+
+@pytest.mark.parametrize("given", [{"device": "cuda"}, {}])
+def test_threads_are_left_alone_on_gpus_and_where_the_environment_says(given, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert resolve(make_config(**given)).threads_per_worker is None
