@@ -18,27 +18,29 @@ def test_a_short_spec_renders_only_what_is_always_given():
     ]
 
 
+EVERYTHING = {
+    "model": {"uri": "hf://org/name", "revision": "main"},
+    "ports": {"zmq": 6000, "admin": 9000},
+    "accelerator": {"count": 48},
+    "parallelism": {"data": 2, "tensor": 2, "sequence": 2, "pipeline": 3, "cfg": 2},
+    "engine": {
+        "dtype": "bfloat16",
+        "executor": "mp",
+        "maxNumSeqs": 8,
+        "stepExecution": True,
+        "streamingOutput": True,
+        "maxQueue": 9,
+        "warmup": False,
+    },
+    "engineArgs": ["--port=1", "last"],
+    "startup": {"timeoutSeconds": 10},
+    "drain": {"timeoutSeconds": 20},
+    "failurePolicy": {"hangTimeoutSeconds": 30},
+}
+
+
 def test_every_field_has_its_flag_and_the_users_arguments_come_last():
-    spec = make_spec(
-        model={"uri": "hf://org/name", "revision": "main"},
-        ports={"zmq": 6000, "admin": 9000},
-        accelerator={"count": 48},
-        parallelism={"data": 2, "tensor": 2, "sequence": 2, "pipeline": 3, "cfg": 2},
-        engine={
-            "dtype": "bfloat16",
-            "executor": "mp",
-            "maxNumSeqs": 8,
-            "stepExecution": True,
-            "streamingOutput": True,
-            "maxQueue": 9,
-            "warmup": False,
-        },
-        engineArgs=["--port=1", "last"],
-        startup={"timeoutSeconds": 10},
-        drain={"timeoutSeconds": 20},
-        failurePolicy={"hangTimeoutSeconds": 30},
-    )
-    assert arguments(spec)[1:] == [
+    assert arguments(make_spec(**EVERYTHING))[1:] == [
         "--model=hf://org/name",
         "--revision=main",
         "--port=6000",
