@@ -8,6 +8,8 @@ from demo.narrator import Narrator
 from demo.report import Report
 from demo.scenario import Scenario
 from demo.target import CurrentCluster, OwnCluster, Target, commands
+from images import ImageError
+from testcluster import ClusterError
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = ROOT / "demo-output"
@@ -25,23 +27,31 @@ def main() -> int:
     narrator, report = Narrator(), Report()
     OUTPUT.mkdir(exist_ok=True)
     try:
-        with narrator.step("cluster up"):
-            what = target.up()
-        narrator.say(what)
-        try:
-            _tell(Scenario(target, narrator, report, OUTPUT), keep=options.keep)
-        finally:
-            if options.keep:
-                _keep(target, narrator)
-            else:
-                with narrator.step("cluster down"):
-                    report.leftovers = target.down()
-    finally:
-        report.steps = narrator.steps
-        report.write(OUTPUT / "report.json")
-    for fault in report.faults:
+        _run(target, narrator, report, keep=options.keep)
+    except (RuntimeError, ImageError, ClusterError) as error:
+        faults = [str(error)]
+    else:
+        faults = report.faults
+    report.steps = narrator.steps
+    report.write(OUTPUT / "report.json")
+    for fault in faults:
         print(f"demo: {fault}", file=sys.stderr)
-    return 1 if report.faults else 0
+    return 1 if faults else 0
+
+
+def _run(target: Target, narrator: Narrator, report: Report, *, keep: bool) -> None:
+    """The cluster around the story, which leaves it up or nothing of it."""
+    with narrator.step("cluster up"):
+        what = target.up()
+    narrator.say(what)
+    try:
+        _tell(Scenario(target, narrator, report, OUTPUT), keep=keep)
+    finally:
+        if keep:
+            _keep(target, narrator)
+        else:
+            with narrator.step("cluster down"):
+                report.leftovers = target.down()
 
 
 def _tell(scenario: Scenario, *, keep: bool) -> None:
