@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from images import deliver
-from images.build import build, pybase
+from images.builder import build, pybase
 from images.errors import ImageError
 from images.recipe import RECIPES
 from testcluster import Cluster, ClusterError, layout

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from images import cache, oci
-from images.build import REGISTRY, timed
+from images.builder import REGISTRY, timed
 from images.engine import find
 from images.errors import TargetError
 from images.image import Image

@@ -22,7 +22,7 @@ RUN /opt/tools/bin/uv export --project=/lock --extra=operator --no-default-group
 
 FROM ${BASE} AS deps
 COPY --from=lock /lock/requirements.txt /opt/venv/requirements.txt
-RUN --mount=type=bind,from=tools,source=/opt/tools,target=/opt/tools \
+RUN --mount=type=bind,from=lock,source=/opt/tools,target=/opt/tools \
     --mount=type=secret,id=ca \
     if [ -e /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi \
  && export UV_CACHE_DIR=/opt/venv/.cache UV_PYTHON_DOWNLOADS=never \

@@ -1,5 +1,6 @@
 """What each image is made of, and keys that change only when the image would."""
 
+import functools
 import hashlib
 import json
 import tomllib
@@ -28,12 +29,11 @@ class Recipe:
 
     def packages_key(self, base: str) -> str:
         """Of the layers below our code."""
-        lock = tomllib.loads((self.root / "uv.lock").read_text())
         stages = stages_of(self.dockerfile.read_text())
         return _key(
             base.encode(),
             *(stages[name].encode() for name in PACKAGE_STAGES),
-            json.dumps(packages(lock, DISTRIBUTION, self.extra)).encode(),
+            _locked((self.root / "uv.lock").read_text(), self.extra),
         )
 
     def key(self, base: str) -> str:
@@ -68,6 +68,12 @@ def stages_of(dockerfile: str) -> dict[str, str]:
         if not line.startswith("#"):
             stages[name] = stages.get(name, "") + line
     return stages
+
+
+@functools.lru_cache
+def _locked(text: str, extra: str) -> bytes:
+    """Remembered, for reading the file takes half a second."""
+    return json.dumps(packages(tomllib.loads(text), DISTRIBUTION, extra)).encode()
 
 
 def packages(lock: dict[str, Any], name: str, extra: str) -> list[Any]:

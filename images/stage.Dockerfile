@@ -25,10 +25,11 @@ RUN /opt/tools/bin/uv export --project=/lock --extra=stage --no-default-groups -
     --no-emit-project --output-file=/lock/requirements.txt --quiet
 
 # uv's cache lies on the layer's own file system, so files are linked, not copied. The byte code
-# must be there, for pods cannot write it. `.pth`: where our code will be.
+# must be there, for pods cannot write it. `.pth`: where our code will be. The tools come from `lock`,
+# for buildah 1.28 mounts a cached stage only after a COPY from it.
 FROM ${BASE} AS deps
 COPY --from=lock /lock/requirements.txt /opt/venv/requirements.txt
-RUN --mount=type=bind,from=tools,source=/opt/tools,target=/opt/tools \
+RUN --mount=type=bind,from=lock,source=/opt/tools,target=/opt/tools \
     --mount=type=secret,id=ca \
     if [ -e /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi \
  && export UV_CACHE_DIR=/opt/venv/.cache UV_PYTHON_DOWNLOADS=never \
