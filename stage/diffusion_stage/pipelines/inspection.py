@@ -18,6 +18,7 @@ SIMPLE = {
     tuple: "list",
     dict: "dict",
 }
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 JSON_DEFAULTS = (bool, int, float, str)
 
 
@@ -27,7 +28,9 @@ def capabilities(pipeline: Any) -> Capabilities:
     return Capabilities(
         pipeline=type(pipeline).__name__,
         parameters={
-            name: _parameter(parameter) for name, parameter in call.items() if name not in RESERVED
+            name: _parameter(parameter)
+            for name, parameter in call.items()
+            if name not in RESERVED and parameter.kind not in VARIABLE
         },
         has_step_callback="callback_on_step_end" in call,
         has_output_type="output_type" in call,

@@ -5,14 +5,28 @@ import logging
 import os
 from typing import Any
 
-import diffusers
 import torch
 from huggingface_hub.errors import HfHubHTTPError
+from safetensors import SafetensorError
 
 from diffusion_stage.errors import ConfigError, DeviceMemoryError, ModelError
 from diffusion_stage.pipelines.source import ModelSource
 
 logger = logging.getLogger(__name__)
+
+UNREADABLE = (
+    AssertionError,
+    AttributeError,
+    HfHubHTTPError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+)
+"""What diffusers and transformers raise for files that are missing, damaged or do not fit."""
 
 
 def load(
@@ -24,22 +38,34 @@ def load(
     the model's own index choose. Raises `ModelError` when the model cannot be read,
     `ConfigError` for a class that cannot be imported, `DeviceMemoryError` when it does not fit.
     """
-    loader = diffusers.DiffusionPipeline if pipeline_class is None else import_class(pipeline_class)
+    loader = _diffusers_loader() if pipeline_class is None else import_class(pipeline_class)
     try:
-        pipeline = loader.from_pretrained(
+        pipeline = _read(loader, source, dtype).to(device)
+    except torch.OutOfMemoryError as error:
+        raise DeviceMemoryError(f"model {source.name} does not fit on {device}: {error}") from error
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def _diffusers_loader() -> Any:
+    from diffusers import DiffusionPipeline  # twice torch's own time, and not for every class
+
+    return DiffusionPipeline
+
+
+def _read(loader: Any, source: ModelSource, dtype: torch.dtype) -> Any:
+    try:
+        return loader.from_pretrained(
             source.name,
             revision=source.revision,
             dtype=dtype,
             local_files_only=source.is_local,
             token=os.environ.get("HF_TOKEN"),
         )
-        pipeline = pipeline.to(device)
-    except torch.OutOfMemoryError as error:
-        raise DeviceMemoryError(f"model {source.name} does not fit on {device}: {error}") from error
-    except (OSError, ValueError, KeyError, AttributeError, HfHubHTTPError) as error:
+    except torch.OutOfMemoryError:  # a RuntimeError too
+        raise
+    except UNREADABLE as error:
         raise ModelError(f"model {source.name}: {type(error).__name__}: {error}") from error
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
 
 
 def import_class(path: str) -> Any:

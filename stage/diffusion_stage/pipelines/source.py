@@ -27,15 +27,20 @@ def find(uri: str, revision: str | None) -> ModelSource:
         return ModelSource(uri.removeprefix(HUB), revision, is_local=False)
     if not uri.startswith("/"):
         raise ModelError(f"model {uri!r}: allowed: an absolute path, or {HUB}organisation/name")
-    folder = Path(uri)
-    if not folder.is_dir():
-        raise ModelError(
-            f"model {uri}: no such folder; looked for {folder / INDEX}. {_nearby(folder)}"
-        )
-    if not (folder / INDEX).is_file():
-        found = ", ".join(sorted(p.name for p in folder.iterdir())[:10]) or "nothing"
-        raise ModelError(f"model {uri}: not a pipeline; looked for {folder / INDEX}, found {found}")
+    try:
+        _check_folder(Path(uri))
+    except OSError as error:  # not ours to read, or no possible path
+        raise ModelError(f"model {uri}: {error}") from error
     return ModelSource(uri, None, is_local=True)
+
+
+def _check_folder(folder: Path) -> None:
+    index = folder / INDEX
+    if not folder.is_dir():
+        raise ModelError(f"model {folder}: no such folder; looked for {index}. {_nearby(folder)}")
+    if not index.is_file():
+        found = ", ".join(sorted(p.name for p in folder.iterdir())[:10]) or "nothing"
+        raise ModelError(f"model {folder}: not a pipeline; looked for {index}, found {found}")
 
 
 def _nearby(folder: Path) -> str:
