@@ -107,7 +107,7 @@ class Stages:
             self._cluster.kubectl(*wait)
 
 
-def until(check, within_s=45.0):
+def until(check, within_s=60.0):
     """What `check` returns once that is true."""
     deadline = time.monotonic() + within_s
     while not (found := check()):

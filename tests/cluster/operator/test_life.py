@@ -23,6 +23,13 @@ def versions(cluster, stages, name):
     return [one["metadata"]["resourceVersion"] for one in found]
 
 
+def unchanging(cluster, stages, name):
+    """The versions, once the controllers of Kubernetes have written their last."""
+    before = versions(cluster, stages, name)
+    time.sleep(2)
+    return versions(cluster, stages, name) == before and before
+
+
 def test_a_manifest_becomes_replicas_that_serve(operator, stages, installed):
     stages.make("flux", replicas=2)
     status = stages.status("flux")
@@ -95,8 +102,7 @@ def test_what_is_no_longer_wanted_is_deleted(operator, stages, installed):
 
 def test_a_settled_stage_causes_no_write_even_by_a_new_operator(operator, stages, installed):
     stages.make("calm")
-    time.sleep(1)  # for the last write of the controllers
-    before = versions(installed, stages, "calm")
+    before = until(lambda: unchanging(installed, stages, "calm"))
     operator.restart()
     log = operator.log.stat().st_size
     until(lambda: "applied StatefulSet calm" in operator.log.read_text()[log:])
