@@ -3,8 +3,10 @@
 import abc
 import logging
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -136,14 +138,13 @@ class Buildah(Engine):
 
     def build(self, build: Build, name: str, archive: Path) -> None:
         """Straight to the archive: the last layer is never unpacked into buildah's own store."""
-        env = {"BUILDAH_ISOLATION": os.environ.get("BUILDAH_ISOLATION", "chroot")}
         output = f"--tag=docker-archive:{archive}:{name}"
+        command = ["build", "--layers", "--force-rm", *build.options(), output, str(build.context)]
         archive.unlink(missing_ok=True)
-        self.run(
-            *("build", "--layers", *build.options(), output, str(build.context)),
-            timeout_s=BUILD_TIMEOUT_S,
-            env=env,
-        )
+        with scratch(archive.parent / ".buildah") as folder:
+            isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
+            env = {"BUILDAH_ISOLATION": isolation, "TMPDIR": str(folder)}
+            self.run(*command, timeout_s=BUILD_TIMEOUT_S, env=env)
 
     def pull(self, reference: str) -> bool:
         return self.succeeds("pull", "--policy=missing", reference, timeout_s=PULL_TIMEOUT_S)
@@ -182,6 +183,17 @@ class Podman(Engine):
 
 
 ENGINES: tuple[type[Engine], ...] = (Docker, Buildah, Podman)
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """An empty folder for a while. What a killed program left in it goes at the next use."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def find() -> Engine:

@@ -70,3 +70,11 @@ def test_buildah_saves_what_a_dockerfile_says(tmp_path):
     contents = oci.read(archive)
     assert contents.config["config"]["User"] == "10001"
     assert len(contents.layers) == 1
+    assert not (tmp_path / ".buildah").exists()
+
+
+def test_what_a_killed_engine_left_goes_at_the_next_build(tmp_path):
+    (tmp_path / "scratch" / "left").mkdir(parents=True)
+    with engine.scratch(tmp_path / "scratch") as folder:
+        assert list(folder.iterdir()) == []
+    assert not folder.exists()
