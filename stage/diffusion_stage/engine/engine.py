@@ -210,6 +210,10 @@ class DiffusionEngine:
             self._refusal = error
         self._executor.wake()
 
+    @property
+    def is_refusing(self) -> bool:
+        return self._refusal is not None
+
     def load(self) -> EngineLoad:
         with self._lock:
             scheduler = self._scheduler

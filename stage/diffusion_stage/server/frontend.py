@@ -12,9 +12,12 @@ from typing import Any, assert_never
 import msgspec
 import zmq
 
+from diffusion_stage.config.stage import ServingConfig
 from diffusion_stage.engine.engine import DiffusionEngine
 from diffusion_stage.engine.streams import OutputStream
 from diffusion_stage.errors import (
+    AlreadyExistsError,
+    ConfigError,
     InternalError,
     InvalidArgumentError,
     RequestError,
@@ -32,6 +35,8 @@ from diffusion_stage.wire.sockets import server_socket
 logger = logging.getLogger(__name__)
 
 PING_S = 1.0  # how soon the end of a client that waits for its turn is noticed
+SWEEP_S = 60.0  # 〃 of one that waits for nothing
+MAX_WORDS = 2000  # of an error, parts of which may be its sender's own
 SENDING_POLL_MS = 2
 IDLE_POLL_MS = 500
 BURST = 64  # messages read before the engine's events get their turn
@@ -48,7 +53,10 @@ class _Live:
 
 
 class Frontend:
-    """Owns the ROUTER socket and its thread; `notify`, `announce` and `flush` are thread-safe."""
+    """Owns the ROUTER socket and its thread; `notify`, `announce` and `flush` are thread-safe.
+
+    Raises `ConfigError` for a port that cannot be taken.
+    """
 
     def __init__(
         self,
@@ -69,14 +77,22 @@ class Frontend:
         self._written: deque[OutputStream] = deque()
         self._errands: deque[Callable[[], None]] = deque()
         self._flushes: list[threading.Event] = []
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._pinged_at = 0.0
+        self._pinged_at = self._swept_at = time.monotonic()
         self._is_stopped = False
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        serving = engine.config.serving
-        self._socket = server_socket(self._context, f"tcp://{serving.host}:{serving.port}")
+        self._socket = self._bind(engine.config.serving)
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._outbox = Outbox(self._socket)
         self._thread = threading.Thread(target=self._run, name="frontend", daemon=True)
+
+    def _bind(self, serving: ServingConfig) -> zmq.Socket[bytes]:
+        try:
+            return server_socket(self._context, f"tcp://{serving.host}:{serving.port}")
+        except zmq.ZMQError as error:
+            self._context.term()
+            raise ConfigError(
+                f"--port {serving.port} on {serving.host}: {error}; allowed: a free one"
+            ) from None
 
     @property
     def port(self) -> int:
@@ -148,14 +164,22 @@ class Frontend:
             self._errands.popleft()()
         for client in self._outbox.progress():
             self._forget(client)
-        now = time.monotonic()
-        if now - self._pinged_at > PING_S:
-            self._pinged_at = now
-            for client in {live.client for live in self._live.values()}:
-                self._send(client, w.Ping())
+        self._ping(time.monotonic())
         if self._outbox.is_empty and not self._written:
             while self._flushes:
                 self._flushes.pop().set()
+
+    def _ping(self, now: float) -> None:
+        """A connection that was closed is noticed by sending on it."""
+        if now - self._pinged_at <= PING_S:
+            return
+        self._pinged_at = now
+        clients = {live.client for live in self._live.values()}
+        if now - self._swept_at > SWEEP_S:
+            self._swept_at = now
+            clients = self._clients.copy()
+        for client in clients:
+            self._send(client, w.Ping())
 
     def _read(self) -> None:
         for _ in range(BURST):
@@ -192,6 +216,7 @@ class Frontend:
         now = time.monotonic()
         try:
             self._check_share(client)
+            self._check_id(submit.request_id)
             request = validate(submit, payload, self._engine.admission(), now)
             stream = self._engine.add_request(request, self.notify)
         except RequestError as error:
@@ -219,6 +244,15 @@ class Frontend:
         if sum(live.client == client for live in self._live.values()) >= limit:
             raise ResourceExhaustedError(f"this client has {limit} live requests; allowed: {limit}")
 
+    def _check_id(self, request_id: str) -> None:
+        """The engine frees an id at its request's end, which its client may not have heard of."""
+        if request_id in self._live:
+            raise AlreadyExistsError(
+                f"request_id {request_id!r:.200} is in use by a live request; "
+                "allowed: an id that is not",
+                field="request_id",
+            )
+
     def _refuse(self, client: bytes, submit: w.Submit, error: RequestError) -> None:
         self._metrics.refused.labels(error.reason).inc()
         self._send(client, _error(error, submit.request_id, submit.attempt))
@@ -240,7 +274,7 @@ class Frontend:
 
                 future.add_done_callback(answer)
             case method:
-                self._send(client, reply(error=f"method {method!r}; allowed: status, workers"))
+                self._send(client, reply(error=f"method {method!r:.200}; allowed: status, workers"))
 
     def _hello(self) -> w.Hello:
         is_ready = self._health.phase is Phase.SERVING
@@ -301,6 +335,8 @@ class Frontend:
             self._outbox.send(client, message, payload, release)
         except ClientGoneError:
             self._forget(client)
+        except InvalidArgumentError as error:  # an id of the client's own makes the answer too long
+            self._send(client, _error(error))
 
     def _forget(self, client: bytes) -> None:
         """A client's connection is closed: nobody waits for its requests any more."""
@@ -318,9 +354,9 @@ def _error(error: RequestError, request_id: str | None = None, attempt: int = 0)
     return w.Error(
         status=error.status,
         reason=error.reason,
-        message=str(error),
+        message=str(error)[:MAX_WORDS],
         retryable=error.retryable,
-        field=error.field,
+        field=error.field and error.field[:MAX_WORDS],
         request_id=request_id,
         attempt=attempt,
     )

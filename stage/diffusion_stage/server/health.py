@@ -20,7 +20,7 @@ class Health:
     """Written by the main thread and the watchdog, read by the admin server."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may interrupt `enter` in its own thread
         self._phase = Phase.STARTUP
         self._death: FatalError | None = None
         self._started_at = time.monotonic()

@@ -7,6 +7,7 @@ from typing import Any
 
 import zmq
 
+from diffusion_stage.errors import InvalidArgumentError
 from diffusion_stage.wire import codec
 from diffusion_stage.wire.messages import StageMessage
 
@@ -45,9 +46,14 @@ class Outbox:
     ) -> None:
         """Send, or keep for later. `release` is called exactly once, whatever happens.
 
-        Raises `ClientGoneError`.
+        Raises `ClientGoneError`, and `InvalidArgumentError` for a header that is too long.
         """
-        letter = _Letter(codec.encode(message, payload), release)
+        try:
+            letter = _Letter(codec.encode(message, payload), release)
+        except InvalidArgumentError:
+            if release is not None:
+                release()
+            raise
         if client in self._waiting:
             self._waiting[client].append(letter)
         elif not self._try(client, letter):

@@ -14,7 +14,7 @@ from typing import Any
 from diffusion_stage.config.resolve import resolve
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.engine.engine import DiffusionEngine, EngineLoad
-from diffusion_stage.errors import FatalError, HangError, UnavailableError
+from diffusion_stage.errors import ConfigError, EngineDiedError, FatalError, UnavailableError
 from diffusion_stage.pipelines import source
 from diffusion_stage.server import admin, termination, watchdog
 from diffusion_stage.server.frontend import Frontend
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 FLUSH_S = 0.5  # for errors to clients, before anything else happens on death
 LINGER_S = 5.0  # for results to clients, after a drain
+DEATH_S = 8.0  # for all that happens on death
 
 
 class _TerminatedError(BaseException):
@@ -46,9 +47,8 @@ class StageDiffusionProc:
         self._engine: DiffusionEngine | None = None
         self._frontend: Frontend | None = None
         self._metrics = Metrics(self._load)
-        self._dying = threading.Lock()
-        self._is_refusing = False
-        self._drain_until = float("inf")
+        self._ending = threading.Lock()
+        self._is_terminated = False
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; returns the exit code of a drained stage.
@@ -60,80 +60,98 @@ class StageDiffusionProc:
         try:
             self._serve()
         except _TerminatedError:
+            self._claim_the_end()
             logger.info("terminated during start-up")
             if self._engine is not None:
                 self._engine.close(grace_s=0)
         except FatalError as error:
             self._die(error)
+        except Exception as error:  # no end without a code of the table and last words
+            logger.exception("the stage failed")
+            self._die(EngineDiedError(f"{type(error).__name__}: {error}"))
         return 0
 
     def _serve(self) -> None:
-        serving = self._config.serving
         runtime = resolve(self._config)
+        watchdog.Watchdog(self._look, self._die).start()
         found = source.find(self._config.model.model, self._config.model.revision)
         if found.is_local:  # nothing to ask the hub for, so nobody waits for a network that is cut
             os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        server = admin.AdminServer(serving.host, serving.admin_port, self._routes())
-        server.start()
+        server = self._admin_server()
         self._engine = engine = DiffusionEngine(self._config, runtime)
         frontend = Frontend(engine, self._health, self._metrics, self._status, name=self._name)
         self._frontend = frontend
         frontend.start()
         logger.info("zmq on port %d, admin on port %d", frontend.port, server.port)
         engine.start()
-        self._watch(engine)
         self._health.enter(Phase.SERVING)
         logger.info("%s is ready after %.1f s", self._name, self._health.uptime_s)
-        engine.run(self._is_drained)
+        engine.run(lambda: engine.is_refusing)
+        self._claim_the_end()
         engine.close()
         frontend.stop(LINGER_S)
         server.stop()
         logger.info("drained")
 
-    def _watch(self, engine: DiffusionEngine) -> None:
-        limit_s = self._config.timeouts.hang_timeout_s
+    def _admin_server(self) -> admin.AdminServer:
+        host, port = self._config.serving.host, self._config.serving.admin_port
+        try:
+            server = admin.AdminServer(host, port, self._routes())
+        except OSError as error:
+            raise ConfigError(
+                f"--admin-port {port} on {host}: {error}; allowed: a free one"
+            ) from None
+        server.start()
+        return server
 
-        def look(now: float) -> HangError | None:
-            return watchdog.find_hang(
-                engine.activity(), ticked_at=engine.ticked_at, limit_s=limit_s, now=now
-            )
-
-        watchdog.Watchdog(look, self._die).start()
+    def _look(self, now: float) -> FatalError | None:
+        """What the watchdog finds."""
+        timeouts, engine = self._config.timeouts, self._engine
+        if self._health.phase is Phase.STARTUP:
+            return watchdog.find_late_start(self._health.uptime_s, timeouts.startup_timeout_s)
+        assert engine is not None
+        return watchdog.find_hang(
+            engine.activity(),
+            ticked_at=engine.ticked_at,
+            limit_s=timeouts.hang_timeout_s,
+            now=now,
+        )
 
     def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
         """In the main thread, between two byte codes."""
+        if self._is_terminated or self._ending.locked():
+            return
+        self._is_terminated = True
         if self._health.phase is Phase.STARTUP:
             raise _TerminatedError
-        if self._health.phase is not Phase.SERVING:
-            return
-        timeout_s = self._config.timeouts.drain_timeout_s
         self._health.enter(Phase.DRAINING)
-        self._drain_until = time.monotonic() + timeout_s
         # The rest takes locks, which the interrupted code may hold.
-        threading.Thread(target=self._begin_drain, name="drain", daemon=True).start()
+        threading.Thread(target=self._drain, name="drain", daemon=True).start()
 
-    def _begin_drain(self) -> None:
+    def _drain(self) -> None:
+        """Take no more work; what is left when the time is over ends with an error.
+
+        The engine's loop, in the main thread, ends as soon as there is no work.
+        """
         assert self._engine is not None
         assert self._frontend is not None
-        self._engine.refuse(UnavailableError("draining: this replica is about to end"))
-        self._is_refusing = True
-        self._frontend.announce(Draining())
         logger.info("draining: %s", self._load())
+        self._frontend.announce(Draining())
+        self._engine.refuse(UnavailableError("draining: this replica is about to end"))
+        time.sleep(self._config.timeouts.drain_timeout_s)
+        self._engine.end_all(UnavailableError("the drain time is over"))
 
-    def _is_drained(self) -> bool:
-        """Asked in each turn of the loop; the loop ends once there is no work either."""
-        if not self._is_refusing:
-            return False
-        assert self._engine is not None
-        if time.monotonic() > self._drain_until:
-            self._drain_until = float("inf")
-            self._engine.end_all(UnavailableError("the drain time is over"))
-        return True
+    def _claim_the_end(self) -> None:
+        """One thread ends this process; any other that wants to waits here for that."""
+        if not self._ending.acquire(blocking=False):
+            threading.Event().wait()
 
     def _die(self, error: FatalError) -> None:
         """Clients first, then probes, last words, workers, end. From any thread; acts once."""
-        if not self._dying.acquire(blocking=False):
-            threading.Event().wait()  # another thread is ending this process
+        self._claim_the_end()
+        limit = threading.Timer(DEATH_S, os._exit, [error.exit_code])
+        limit.daemon = True
+        limit.start()
         phase, inflight = self._health.phase, 0
         logger.error("%s: %s", error.reason, error)
         if self._engine is not None:

@@ -1,10 +1,10 @@
-"""Ends a stage whose worker makes no step, or gives no sign of life, for too long."""
+"""Ends a stage that is late at its start, or that hangs."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
 
-from diffusion_stage.errors import HangError
+from diffusion_stage.errors import FatalError, HangError, StartupTimeoutError
 from diffusion_stage.executor.executor import RankActivity
 
 GRACE_S = 5.0  # the loop's own pulse and the watchdog's are seconds; a hang is not judged by them
@@ -36,16 +36,26 @@ def find_hang(
     return None
 
 
+def find_late_start(uptime_s: float, limit_s: float) -> StartupTimeoutError | None:
+    """A start that is over its time, whatever it is at: loading, or the warm-up.
+
+    An executor that waits for its workers knows which is late, so it has the first word.
+    """
+    if uptime_s <= limit_s + GRACE_S:
+        return None
+    return StartupTimeoutError(f"not ready after {uptime_s:.1f} s; the limit is {limit_s:.0f} s")
+
+
 class Watchdog:
-    """Looks twice a second, and calls `on_hang` once, in its own thread."""
+    """Looks twice a second, and calls `on_trouble` once, in its own thread."""
 
     PERIOD_S = 0.5
 
     def __init__(
-        self, look: Callable[[float], HangError | None], on_hang: Callable[[HangError], None]
+        self, look: Callable[[float], FatalError | None], on_trouble: Callable[[FatalError], None]
     ) -> None:
         self._look = look
-        self._on_hang = on_hang
+        self._on_trouble = on_trouble
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
@@ -58,7 +68,7 @@ class Watchdog:
 
     def _run(self) -> None:
         while not self._is_stopped.wait(self.PERIOD_S):
-            hang = self._look(time.monotonic())
-            if hang is not None:
-                self._on_hang(hang)
+            trouble = self._look(time.monotonic())
+            if trouble is not None:
+                self._on_trouble(trouble)
                 return
