@@ -16,7 +16,7 @@ OUTPUT = ROOT / "demo-output"
 TRY = (
     "kubectl get diffusionstages -o wide",
     "kubectl describe diffusionstage icons",
-    "kubectl get events --field-selector regarding.kind=DiffusionStage",
+    "kubectl events --for diffusionstage/icons",
     "kubectl exec painter -- diffusion-stage status --address icons",
 )
 

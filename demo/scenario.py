@@ -1,14 +1,12 @@
 """The story, step by step."""
 
 import json
-import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
 import images
+from demo.kill import Kill
 from demo.narrator import Narrator
 from demo.paint import Answers, Event, paint
 from demo.report import Report
@@ -29,7 +27,6 @@ PARAMS = {
     "guidance_scale": GUIDANCE,
 }
 LONG_STEPS = 200  # long enough that each worker is at work when one is killed
-STATUS_TIMEOUT_S = 60.0
 READY_TIMEOUT_S = 300
 
 
@@ -101,61 +98,32 @@ class Scenario:
 
     def kill_a_worker(self) -> None:
         """While all workers are at work; the client's requests are answered all the same."""
-        say, step, target, death = (
-            self._narrator.say,
-            self._narrator.step,
-            self._target,
-            self._report.death,
-        )
-        killed: dict[str, Any] = {}
+        say, step, death = self._narrator.say, self._narrator.step, self._report.death
+        kill = Kill(self._target)
 
         def on_event(answers: Answers, event: Event) -> None:
             self._show_progress(answers, event)
-            if not killed and len(answers.steps) == len(answers.sent) == 4:
-                killed.update(self._kill(answers))
+            kill.strike_when_busy(answers)
 
         with step("a worker is killed in mid-generation"):
             params = {**PARAMS, "num_inference_steps": LONG_STEPS}
-            answers = paint(target, PROMPTS[:4], first=100, params=params, on_event=on_event)
+            answers = paint(self._target, PROMPTS[:4], first=100, params=params, on_event=on_event)
         self._count(answers)
-        again = [event for event in answers.done if event["attempts"] > 1]
         first_error = min((event["at"] for event in answers.failures), default=None)
         if first_error is not None:
-            death.secondsToClientError = round(first_error - killed["at"], 3)
-        say(
-            f"worker {killed['rank']} of {killed['replica']} ({killed['pid']}) got SIGKILL; "
-            f"the client knew after {death.secondsToClientError} s"
-        )
-        say(f"answered by another attempt: {len(again)} of {len(answers.done)}; {_shares(answers)}")
+            death.secondsToClientError = round(first_error - kill.at, 3)
+        say(f"worker {kill.worker['rank']} of {kill.replica} got SIGKILL")
+        say(f"the client knew after {death.secondsToClientError} s, and asked again elsewhere:")
+        say(f"{len(answers.done)} of {len(answers.sent)} answered; {_shares(answers)}")
         with step("kubectl get diffusionstages -o wide shows the death"):
-            failure = self._await_failure(killed["at"])
+            failure, seconds = kill.failure()
         death.reason, death.exitCode = failure["reason"], failure["exitCode"]
-        death.rank = failure.get("workerRank")
-        say(target.kubectl("get", "diffusionstages", "-o", "wide"))
+        death.rank, death.secondsToStatus = failure.get("workerRank"), round(seconds, 3)
+        say(self._target.kubectl("get", "diffusionstages", "-o", "wide"))
         say(f"status after {death.secondsToStatus} s: {failure['message']}")
         with step("Ready again"):
             self._wait_until_ready()
-        say(target.kubectl("get", "diffusionstages"))
-
-    def _kill(self, answers: Answers) -> dict[str, Any]:
-        replica, workers = min(answers.workers.items())
-        worker = workers[-1]
-        kill = f"import os, time; os.kill({worker['pid']}, 9); print(time.time())"
-        said = self._target.kubectl("exec", replica, "-c", "stage", "--", "python", "-c", kill)
-        return {"replica": replica, "at": float(said), **worker}
-
-    def _await_failure(self, killed_at: float) -> dict[str, Any]:
-        """The failure in the stage's status, once it is there."""
-        deadline = time.monotonic() + STATUS_TIMEOUT_S
-        while time.monotonic() < deadline:
-            status = self._target.get("dstage", "icons")["status"]
-            failure: dict[str, Any] | None = status.get("lastFailure")
-            if failure is not None:
-                now = datetime.now(UTC).timestamp()
-                self._report.death.secondsToStatus = round(now - killed_at, 3)
-                return failure
-            time.sleep(0.2)
-        raise RuntimeError(f"no failure in the status after {STATUS_TIMEOUT_S} s")
+        say(self._target.kubectl("get", "diffusionstages"))
 
     def finish(self) -> None:
         """The contact sheet, and everything taken away again but the cluster."""

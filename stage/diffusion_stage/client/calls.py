@@ -1,6 +1,7 @@
 """One request from the caller's side: attempts, one after another, until one outcome."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from diffusion_stage.client.retry import Retry
 from diffusion_stage.errors import DeadlineExceededError, UnavailableError
 from diffusion_stage.wire.codec import Frame
 from diffusion_stage.wire.messages import Accepted, Chunk, Hello, Progress, Result, Submit
+
+logger = logging.getLogger(__name__)
 
 ACCEPT_TIMEOUT_S = 30.0
 SHORTEST_DEADLINE_S = 0.001
@@ -51,6 +54,13 @@ async def follow(call: Call, pool: Pool) -> AsyncGenerator[StreamEvent, None]:
                     now = asyncio.get_running_loop().time()
                     if not retry.failed(replica.session.address, event, now=now):
                         raise event.error
+                    logger.warning(
+                        "request %s: attempt %d at %s failed, another follows: %s",
+                        call.submit.request_id,
+                        retry.attempts,
+                        replica.session.name,
+                        event.error,
+                    )
                     break
                 if isinstance(event, Part):
                     if event.index < next_part:
