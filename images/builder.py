@@ -15,7 +15,8 @@ from images.rebase import rebase
 from images.recipe import DEMO, RECIPES, Recipe
 
 REGISTRY = "docker.io/diffusionstage"
-OURS = "ours"  # marks our layers' archives
+OURS = "ours"  # marks an image that lacks its packages
+KEPT = 10
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,11 @@ class Builder:
         if not archive.exists():
             with timed(f"built {name}"):
                 self._code(packages, name, archive)
+            self._forget()
+            if self._recipe.key(self._base) != key:
+                logger.warning("files changed while %s was built: building again", name)
+                archive.unlink()
+                return self.build()
         return Image(name, archive, packages)
 
     def _packages(self) -> Path:
@@ -98,6 +104,12 @@ class Builder:
         recipe = self._recipe
         engine.build(Build(recipe.dockerfile, recipe.root, target, arguments), name, half)
         half.replace(archive)
+
+    def _forget(self) -> None:
+        """Drop all but the newest of our own archives, megabytes each."""
+        archives = self._folder.glob(f"{self._recipe.target}-*.tar")
+        for old in sorted(archives, key=lambda path: path.stat().st_mtime)[:-KEPT]:
+            old.unlink()
 
     def _prune(self, kept: Path) -> None:
         """Drop former packages, gigabytes each, and the images that stand on them."""

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 import images
@@ -60,6 +62,33 @@ def test_a_change_of_code_builds_code_alone_under_another_tag(cache, engine, cha
     assert engine.built == ["stage"]
     assert second.name != first.name
     assert first.archive.exists(), "pods may still use it"
+
+
+def test_files_that_change_during_a_build_are_built_again(cache, engine, change, monkeypatch):
+    real = engine.build
+
+    def edit_once(build, name, archive):
+        real(build, name, archive)
+        if engine.built == ["deps", "stage"]:
+            engine.code = layer(code="edited")
+            change("b")
+
+    monkeypatch.setattr(engine, "build", edit_once)
+    image = images.build("stage")
+    assert image.name.endswith(":0b")
+    assert digests(image)[-1] == sha256(engine.code)
+    assert list(cache.glob("stage-*.tar")) == [image.archive]
+
+
+def test_only_the_newest_archives_are_kept(cache, engine, change):
+    made = []
+    for number in range(builder.KEPT + 2):
+        change(f"{number:02}")
+        made.append(images.build("stage").archive)
+        os.utime(made[-1], (number, number))
+    images.build("operator")
+    assert sorted(cache.glob("stage-*.tar")) == made[2:]
+    assert len(list(cache.glob("packages-*.tar"))) == 2
 
 
 def test_stage_and_demo_share_their_packages(cache, engine):
