@@ -72,16 +72,18 @@ def ctr(number: int, *arguments: str) -> list[str]:
 
 
 def is_up(number: int) -> bool:
+    if not socket(number).exists():
+        return False  # spares a process per look
     return subprocess.run(ctr(number, "version"), capture_output=True, check=False).returncode == 0
 
 
-def images(number: int) -> list[str]:
-    """The names of the images that a node has."""
-    return _output(ctr(number, "images", "list", "--quiet")).split()
+def list_images(number: int) -> str:
+    """A table: first the name of each image, third the digest of its manifest."""
+    return _output(ctr(number, "images", "list"))
 
 
 def dangling(listing: str) -> list[str]:
-    """The images, in what `ctr images list` printed, that only a former image's digest names.
+    """The images, in what `list_images` returned, that only a former image's digest names.
 
     Kubernetes gives each image a second name, its digest, and keeps that when the first name
     moves on. Each would keep its layers for ever.
@@ -92,9 +94,7 @@ def dangling(listing: str) -> list[str]:
     return [name for name, digest in digests.items() if digest not in named]
 
 
-def prune(number: int) -> None:
-    """Delete the dangling images of a node."""
-    names = dangling(_output(ctr(number, "images", "list")))
+def delete_images(number: int, names: list[str]) -> None:
     if names:
         _output(ctr(number, "images", "delete", *names))
 

@@ -89,8 +89,10 @@ class Inside:
         if containerd.purge(number):
             self._processes.stop(f"containerd-{number}")
             self._run_containerd(number, config)
-        containerd.prune(number)
-        self._import_pause(number)
+        images = containerd.list_images(number)
+        containerd.delete_images(number, containerd.dangling(images))
+        if containerd.PAUSE not in images:
+            self._import_pause(number)
         self._progress.mark(f"containerd of node-{number} ready")
 
     def _run_containerd(self, number: int, config: Path) -> None:
@@ -99,8 +101,6 @@ class Inside:
         self._processes.wait_until(lambda: containerd.is_up(number), f"{name} answers")
 
     def _import_pause(self, number: int) -> None:
-        if containerd.PAUSE in containerd.images(number):
-            return
         archive = RUN / "pause.tar"
         pauseimage.write(self._spec.kubebox.with_name("pause"), containerd.PAUSE, archive)
         command = containerd.ctr(number, "images", "import", str(archive))

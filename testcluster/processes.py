@@ -9,6 +9,7 @@ from pathlib import Path
 from testcluster.errors import StartError
 
 LOG_TAIL_LINES = 5
+POLL_S = 0.1
 
 
 class Processes:
@@ -41,7 +42,7 @@ class Processes:
                     raise self._ended(name, process.returncode)
             if time.monotonic() > deadline:
                 raise StartError(f"{what}: not within {timeout_s:g} s; logs in {self._logs}")
-            time.sleep(0.05)
+            time.sleep(POLL_S)
 
     def reap_until_one_ends(self) -> StartError:
         """Be the init process that orphans expect; return why when a part ends."""
