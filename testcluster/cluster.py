@@ -29,7 +29,8 @@ class Cluster:
     It ends with this process, however this process ends, unless `keep` was called. `root` holds
     its files and logs; without one it gets a folder of its own, removed at the end. `nodes` may
     be 0: an API server and its controllers. `gpus` is what each node claims of `nvidia.com/gpu`.
-    `binaries` is a folder of prebuilt binaries.
+    `binaries` is a folder of prebuilt binaries. `store` names the image store, kept between starts:
+    a cluster of the same name, later, finds its images.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class Cluster:
         nodes: int = 1,
         gpus: int = 0,
         binaries: Path | None = None,
+        store: str = "default",
     ) -> None:
-        self._spec = Spec(nodes, gpus, binaries="", ephemeral=root is None)
+        self._spec = Spec(nodes, gpus, binaries="", ephemeral=root is None, store=store)
         self._binaries = binaries
         self._where = Layout(root.resolve()) if root else None
         self._launcher = Launcher(self._where) if self._where else None

@@ -33,6 +33,7 @@ class Guard:
 
     def __init__(self, where: Layout, owner_pid: int) -> None:
         self._layout = where
+        self._spec = Spec.read(where)
         self._signals = self._listen()
         self._owner: int | None = os.pidfd_open(owner_pid)
         self._owner_pid = owner_pid
@@ -48,7 +49,7 @@ class Guard:
 
     def run(self) -> bool:
         """Live as long as the cluster does. True where it was ended, False where it broke."""
-        folder, store_lock = store.take(layout.cache())
+        folder, store_lock = store.take(layout.cache(), self._spec.store)
         self._layout.store_link.unlink(missing_ok=True)
         self._layout.store_link.symlink_to(folder)
         inside = [sys.executable, "-m", "testcluster.inside", str(self._layout.root)]

@@ -15,6 +15,11 @@ def test_negative_gpus_are_refused():
         Spec(1, gpus=-1, binaries="/bin", ephemeral=False)
 
 
+def test_a_store_is_named_by_a_word():
+    with pytest.raises(ValueError, match=r"store is '\.\./x'"):
+        Spec(1, gpus=0, binaries="/bin", ephemeral=False, store="../x")
+
+
 def test_a_spec_is_read_as_it_was_written(tmp_path):
     spec = Spec(2, gpus=8, binaries="/somewhere", ephemeral=True)
     spec.write(Layout(tmp_path))
