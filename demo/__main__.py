@@ -1,10 +1,11 @@
 """Arguments, the order of the story, and what is left at its end."""
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 
-from demo.narrator import Narrator
+from demo.narrator import Details, Narrator
 from demo.report import Report
 from demo.scenario import Scenario
 from demo.target import CurrentCluster, OwnCluster, Target, commands
@@ -26,6 +27,9 @@ def main() -> int:
     target = _target(options)
     narrator, report = Narrator(), Report()
     OUTPUT.mkdir(exist_ok=True)
+    for name in ("images", "testcluster"):
+        logging.getLogger(name).addHandler(Details(narrator))
+        logging.getLogger(name).setLevel(logging.INFO)
     try:
         _run(target, narrator, report, keep=options.keep)
     except (RuntimeError, ImageError, ClusterError) as error:

@@ -1,5 +1,6 @@
 """What a person reads while the demo runs: each step with its seconds."""
 
+import logging
 import sys
 import textwrap
 import time
@@ -38,6 +39,17 @@ class Narrator:
     def _write(self, text: str, end: str = "\n") -> None:
         clear = "\x1b[K" if _is_tty() else ""
         print(f"{clear}{text}", end=end, flush=True)
+
+
+class Details(logging.Handler):
+    """Tells what a long step is at, as the modules that do it log it."""
+
+    def __init__(self, narrator: Narrator) -> None:
+        super().__init__(logging.INFO)
+        self._narrator = narrator
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._narrator.say(record.getMessage())
 
 
 def _is_tty() -> bool:

@@ -68,7 +68,7 @@ class OwnCluster(Target):
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._cluster = Cluster(root)
+        self._cluster = Cluster(root, store="product")
 
     def up(self) -> str:
         self._cluster.start()

@@ -81,13 +81,13 @@ class Product:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
     missing = requirements.missing()
     if missing:
         pytest.skip("; ".join(missing))
     stage, operator = images.demo_stage(), images.build("operator")
-    with Cluster(nodes=1) as cluster:
+    with Cluster(nodes=1, store="product") as cluster:
         images.load(cluster, stage)
         images.load(cluster, operator)
         repository, _, tag = operator.name.rpartition(":")
@@ -101,7 +101,7 @@ def product() -> Iterator[Product]:
         yield Product(cluster, stage.name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def icons(product: Product) -> str:
     """The name of a stage with two replicas of two workers each, ready at first."""
     product.apply_stage("icons", failurePolicy={"hangTimeoutSeconds": 10})
