@@ -5,7 +5,16 @@ import time
 import zmq
 
 from diffusion_stage.wire import codec
-from diffusion_stage.wire.messages import Accepted, Error, Hello, Ping, Progress, Result
+from diffusion_stage.wire.messages import (
+    Accepted,
+    Control,
+    ControlReply,
+    Error,
+    Hello,
+    Ping,
+    Progress,
+    Result,
+)
 from diffusion_stage.wire.sockets import client_socket
 from diffusion_stage.wire.tensors import array
 from tests.stage.builders import make_submit
@@ -78,6 +87,13 @@ class RawClient:
         message, payload = self.hear_all(Result | Error, request_id=request_id, timeout_s=timeout_s)
         assert isinstance(message, Result), message
         return array(message.outputs[0], payload[0])[0]
+
+    def control(self, method):
+        """The value of a control call."""
+        self.say(Control(control_id=method, method=method))
+        reply = self.hear(ControlReply)
+        assert reply.error is None, reply.error
+        return reply.value
 
     def step_of(self, request_id, step=1):
         """Waits until that step of the request is done."""
