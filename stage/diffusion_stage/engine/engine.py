@@ -304,6 +304,7 @@ class DiffusionEngine:
 
     def _deliver(self, outputs: BatchRunnerOutput) -> None:
         with self._lock:
+            self._end_aborted()  # an abort is valid until its request is handed over
             results = {o.request_id: o.result for o in outputs.outputs}
             for request_id in self._scheduler.update_from_output(outputs):
                 self._finalize(request_id, results[request_id])

@@ -3,8 +3,8 @@
 import pytest
 
 from diffusion_stage.engine.engine import EngineLoad
-from diffusion_stage.errors import CancelledError
-from tests.stage.builders import computed, done, make_output
+from diffusion_stage.errors import CancelledError, UnavailableError
+from tests.stage.builders import computed, done, failed, make_output
 
 
 class Lender:
@@ -95,6 +95,22 @@ def test_an_output_that_crosses_the_abort_is_released(add, run, executor, consum
     run()
     assert cancelled(consumer, stream)
     assert lender.released == ["a"]
+
+
+def test_the_aborts_own_error_is_the_end_also_when_the_forward_stops_by_it(
+    add, run, executor, consumer, engine
+):
+    """As with `uni`, where the forward has run by the time that its start is known."""
+    stream = add("a")
+    over = UnavailableError("the drain time is over")
+
+    def answer(request):
+        engine.abort(stream, over)
+        return failed("a", CancelledError("cancelled between two steps"))
+
+    executor.answers = answer
+    run()
+    assert consumer.error(stream) is over
 
 
 def test_an_abort_after_the_end_changes_nothing(add, run, executor, consumer, engine):
