@@ -13,8 +13,7 @@ from icons.prompts import PROMPTS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
-PARAMS = {"height": 64, "width": 64, "num_inference_steps": 150, "guidance_scale": 2.0}
-KILLS = 3
+PARAMS = {"height": 64, "width": 64, "num_inference_steps": 100, "guidance_scale": 2.0}
 
 
 class Load(threading.Thread):
@@ -45,17 +44,29 @@ def is_unready(product, pod):
     return any(c["type"] == "Ready" and c["status"] != "True" for c in conditions)
 
 
-def test_a_killed_worker_is_seen_everywhere_in_time(product, icons, eventually, tell):
-    figures = [
-        _kill_one(product, f"icons-{n % 2}", 1000 + 10 * n, eventually) for n in range(KILLS)
-    ]
-    names = ("client", "unready", "ended", "kubectl")
-    medians = dict(zip(names, map(statistics.median, zip(*figures, strict=True)), strict=True))
-    tell(f"seconds after SIGKILL, medians of {KILLS}: {medians}")
+def test_a_killed_worker_is_seen_everywhere(product, icons, eventually, tell):
+    medians = _kill(product, 3, eventually, tell)
+    assert max(medians.values()) <= 10
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_seen_in_time(product, icons, eventually, tell):
+    medians = _kill(product, 10, eventually, tell)
     assert medians["client"] <= 1
     assert medians["unready"] <= 2
     assert medians["ended"] <= 10
     assert medians["kubectl"] <= 10
+
+
+def _kill(product, kills, eventually, tell):
+    """Median seconds after the signal, by who knows of it."""
+    figures = [
+        _kill_one(product, f"icons-{n % 2}", 1000 + 10 * n, eventually) for n in range(kills)
+    ]
+    names = ("client", "unready", "ended", "kubectl")
+    medians = dict(zip(names, map(statistics.median, zip(*figures, strict=True)), strict=True))
+    tell(f"seconds after SIGKILL, medians of {kills}: {medians}")
+    return medians
 
 
 def _kill_one(product, pod, first, eventually):
