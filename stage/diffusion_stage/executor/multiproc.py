@@ -102,7 +102,10 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             worker_extension=config.engine.worker_extension,
             store=store,
         )
-        handle = WorkerHandle(spec, {"OMP_NUM_THREADS": str(threads)} if threads else {})
+        environment = {"TQDM_DISABLE": "1"}  # progress bars are no log lines
+        if threads is not None:
+            environment["OMP_NUM_THREADS"] = str(threads)
+        handle = WorkerHandle(spec, environment)
         self._handles.append(handle)
         self._selector.register(handle.channel, selectors.EVENT_READ, handle)
 
