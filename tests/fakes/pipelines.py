@@ -71,11 +71,13 @@ class Pipeline:
     ):
         self.num_timesteps = num_inference_steps
         for step in range(num_inference_steps):
-            if fault is not None and step == fault_at:
+            if fault in FAULTS and step == fault_at:
                 FAULTS[fault]()
             time.sleep(step_s)
             if callback_on_step_end is not None:
                 callback_on_step_end(self, step, None, {})
+        if fault == "complex output":
+            return (torch.zeros(2, dtype=torch.complex64),)
         if output_mb:
             return (np.zeros(output_mb << 20, np.uint8),)
         if latents is not None:

@@ -4,7 +4,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -191,8 +191,6 @@ class DiffusionEngine:
             if self._streams.get(stream.request_id) is not stream:
                 return
             self._aborts.put((stream, error or CancelledError("cancelled by its caller")))
-            if self._scheduler.is_running(stream.request_id):
-                self._executor.cancel([stream.request_id])
         self._executor.wake()
 
     def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
@@ -265,8 +263,7 @@ class DiffusionEngine:
         self.ticked_at = time.monotonic()
         with self._lock:
             had_work = self._scheduler.has_work
-            self._end_aborted()
-            self._end_overdue()
+            self._end_unwanted()
             scheduled = self._scheduler.schedule()
             is_over = had_work and not self._scheduler.has_work  # `run` may be done: no sleep first
         self._start_controls()
@@ -274,22 +271,23 @@ class DiffusionEngine:
         self._deliver(outputs)
         self._deliver(self._executor.wait(0 if outputs or is_over else self._sleep_s()))
 
-    def _end_aborted(self) -> None:
+    def _end_unwanted(self) -> None:
+        """End what was aborted, and what is too late."""
         while not self._aborts.empty():
             stream, error = self._aborts.get()
             if self._streams.get(stream.request_id) is stream:
                 self._end([stream.request_id], DiffusionRequestStatus.FINISHED_ABORTED, error)
-
-    def _end_overdue(self) -> None:
         for request_id in self._scheduler.overdue(time.monotonic()):
             error = DeadlineExceededError("its deadline passed before it was done")
             self._end([request_id], DiffusionRequestStatus.FINISHED_ERROR, error)
 
     def _end(
-        self, request_ids: Iterable[str], status: DiffusionRequestStatus, error: RequestError
+        self, request_ids: list[str], status: DiffusionRequestStatus, error: RequestError
     ) -> None:
+        running = [i for i in request_ids if self._scheduler.is_running(i)]
         for request_id in self._scheduler.finish_requests(request_ids, status, error):
             self._finalize(request_id)
+        self._executor.cancel(running)
 
     def _start_controls(self) -> None:
         for call in self._controls.take():
@@ -304,7 +302,7 @@ class DiffusionEngine:
 
     def _deliver(self, outputs: BatchRunnerOutput) -> None:
         with self._lock:
-            self._end_aborted()  # an abort is valid until its request is handed over
+            self._end_unwanted()  # an abort is valid until its request is handed over
             results = {o.request_id: o.result for o in outputs.outputs}
             for request_id in self._scheduler.update_from_output(outputs):
                 self._finalize(request_id, results[request_id])
@@ -320,7 +318,9 @@ class DiffusionEngine:
             stream.put_end(Failed(state.error))
 
     def _progress(self, request_id: str, step: int, total_steps: int) -> None:
+        """Called in the loop's thread; with `uni` during a forward, when no turn of it comes."""
         with self._lock:
+            self._end_unwanted()
             stream = self._streams.get(request_id)
         if stream is not None:
             stream.put_progress(StepProgress(step, total_steps))

@@ -122,8 +122,11 @@ class WorkerHandle:
         )
 
     def ask_to_stop(self) -> None:
+        """End after the next step of the forward at hand."""
+        aborts = [m.AbortCall(call_id=call_id) for call_id in self.computing.copy()]
         with contextlib.suppress(ChannelClosedError):  # it is gone already
-            self.channel.send(m.encoder.encode(m.Stop()))
+            for message in (*aborts, m.Stop()):
+                self.channel.send(m.encoder.encode(message))
 
     def end_by(self, deadline: float) -> None:
         """Wait for the end until `deadline` (monotonic), then kill; closes everything."""

@@ -13,7 +13,6 @@ from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.errors import (
     AcceleratorError,
     CancelledError,
-    DeadlineExceededError,
     EngineDeadError,
     FatalError,
     InternalError,
@@ -48,6 +47,8 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
         self._failure: FatalError | None = None
         self._is_shut_down = False
         self._stopping = threading.Lock()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._busy_since: float | None = None
         self._progress_at = time.monotonic()
         self._step: int | None = None
@@ -80,9 +81,10 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
 
     def _run(self, request: DiffusionRequest) -> RunnerOutput:
         self._busy_since = self._progress_at = time.monotonic()
+        self._is_idle.clear()
         try:
-            self._check_wanted(request)
-            output = self._wrapper.execute_model(request, self._on_step(request))
+            self._check_wanted(request.request_id)
+            output = self._wrapper.execute_model(request, self._on_step(request.request_id))
             start = time.perf_counter()
             specs, arrays = packing.materialize(output)
         except RequestError as error:
@@ -92,6 +94,7 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
             return RunnerOutput(request.request_id, error=error)
         finally:
             self._busy_since = self._step = None
+            self._is_idle.set()
             self._cancelled.discard(request.request_id)
         metrics = {
             "forward_ms": output.forward_ms,
@@ -101,20 +104,17 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
         result = DiffusionOutput(specs, data, seed=request.seed, metrics=metrics)
         return RunnerOutput(request.request_id, result=result)
 
-    def _on_step(self, request: DiffusionRequest) -> OnStep:
+    def _on_step(self, request_id: str) -> OnStep:
         def on_step(step: int, total_steps: int) -> None:
             self._progress_at, self._step = time.monotonic(), step
-            self._check_wanted(request)
-            self._on_progress(request.request_id, step, total_steps)
+            self._on_progress(request_id, step, total_steps)
+            self._check_wanted(request_id)
 
         return on_step
 
-    def _check_wanted(self, request: DiffusionRequest) -> None:
-        """The loop, which ends requests elsewhere, stands still during a forward."""
-        if request.request_id in self._cancelled:
+    def _check_wanted(self, request_id: str) -> None:
+        if request_id in self._cancelled:
             raise CancelledError("cancelled between two steps")
-        if request.deadline_at is not None and time.monotonic() > request.deadline_at:
-            raise DeadlineExceededError("its deadline passed between two steps")
 
     def _check_device(self) -> None:
         """A sticky accelerator fault ends the engine; any other error stays with its request."""
@@ -162,10 +162,12 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
         if self._is_shut_down:
             raise EngineDeadError("the executor is shut down")
 
-    def shutdown(self, grace_s: float = 5.0) -> None:  # noqa: ARG002  # a thread cannot be killed
+    def shutdown(self, grace_s: float = 5.0) -> None:
+        """As the base class says; but a forward that makes no step ends with the process only."""
         with self._stopping:
             if self._is_shut_down:
                 return
             self._is_shut_down = True
+        self._is_idle.wait(grace_s)
         if self._is_started:
             self._wrapper.shutdown()

@@ -55,7 +55,7 @@ def test_waiting_requests_end_although_nothing_else_happens(add, run, consumer, 
     assert engine.load() == EngineLoad(0, 0, 0)
 
 
-def test_a_running_forward_is_told_ahead_of_the_loop(add, run, executor, consumer, engine):
+def test_a_running_forward_is_stopped_and_its_worker_told(add, run, executor, consumer, engine):
     stream = add("a")
     executor.then(lambda: engine.abort(stream))
     run()

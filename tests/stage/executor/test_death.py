@@ -136,6 +136,13 @@ def test_workers_are_asked_to_stop_and_let_go(stage):
     assert not any(worker.is_tied for worker in stage.workers)
 
 
+def test_a_forward_at_hand_is_asked_to_end_first(stage):
+    stage.schedule("a")
+    call = stage.workers[0].heard()[0]
+    stage.executor._handles[0].ask_to_stop()
+    assert stage.workers[0].heard() == [m.AbortCall(call_id=call.call_id), m.Stop()]
+
+
 def test_workers_that_do_not_stop_in_time_are_killed(stage):
     stage.workers[0].hang_up()
     stage.executor.shutdown(grace_s=0.01)
