@@ -94,15 +94,6 @@ class WithoutSteps(Pipeline):
         return super().__call__(prompt, step_s=step_s, fault=fault, generator=generator)
 
 
-class Needy(Pipeline):
-    """Wants more than its signature says."""
-
-    def __call__(self, prompt: str = "", image: object = None, generator=None, **more):
-        if image is None:
-            raise ValueError("`image` must be given")
-        return super().__call__(prompt, generator=generator)
-
-
 class TooLarge(Pipeline):
     def to(self, device):
         raise torch.OutOfMemoryError("tried to allocate 80 GiB")
@@ -142,10 +133,27 @@ class HangsInWarmUp(Pipeline):
         time.sleep(3600)
 
 
-class FirstRankFails(Pipeline):
-    """One of several workers cannot load, the others can."""
+class OneRankDoesNotFit(Pipeline):
+    """One of two workers cannot load, the other can."""
 
     def to(self, device):
-        if os.environ.get("RANK_THAT_FAILS") == str(torch.distributed.get_rank()):
+        if torch.distributed.get_rank() == 1:
             raise torch.OutOfMemoryError("tried to allocate 80 GiB")
         return self
+
+
+class Extension:
+    """Adds methods to a worker."""
+
+    def echo(self, value):
+        return value
+
+    def give_what_cannot_travel(self):
+        return object()
+
+
+class Conflict:
+    """Would take a method's place."""
+
+    def report(self):
+        return {}

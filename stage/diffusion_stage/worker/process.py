@@ -158,12 +158,11 @@ class WorkerProc:
     def _call(self, wrapper: "WorkerWrapperBase", work: m.CallMethod) -> None:
         try:
             value = wrapper.execute_method(work.method, work.args)
-            reply = m.MethodDone(call_id=work.call_id, value=value)
-        except Exception as error:
+            self._send(m.MethodDone(call_id=work.call_id, value=value))
+        except Exception as error:  # also of a value that cannot be encoded
             logger.exception("method %s failed", work.method)
             text = f"rank {self._spec.rank}: {type(error).__name__}: {error}"
-            reply = m.MethodDone(call_id=work.call_id, error=text)
-        self._send(reply)
+            self._send(m.MethodDone(call_id=work.call_id, error=text))
 
     def _send(self, message: m.FromWorker, descriptors: Sequence[int] = ()) -> None:
         try:

@@ -79,6 +79,7 @@ def engine(request, tmp_path_factory):
     config = make_config(
         model=str(folder),
         pipeline_class=f"{FAKE}:Pipeline",
+        worker_extension=f"{FAKE}:Extension",
         executor=request.param,
         warmup=True,
     )
@@ -235,6 +236,17 @@ def test_a_control_call_waits_for_the_forward_at_hand(engine, run):
     values = engine.collective_rpc("report", {})
     job.pixels()
     assert values.result(timeout=WAIT_S)
+
+
+def test_an_extension_adds_methods(engine):
+    value = {"a": [1, 2.5, None, "text"]}
+    assert engine.collective_rpc("echo", {"value": value}).result(timeout=WAIT_S) == [value]
+
+
+def test_a_value_that_cannot_travel_costs_its_call_alone(engine, run):
+    error = engine.collective_rpc("give_what_cannot_travel", {}).exception(timeout=WAIT_S)
+    assert error is None or isinstance(error, InternalError)
+    run().pixels()
 
 
 @pytest.mark.parametrize("method", ["reboot", "_read", "__init__"])

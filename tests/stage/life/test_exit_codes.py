@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from tests.stage.pids import wait_gone
-from tests.stage.process import free_port
+from tests.stage.process import FAKE, free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -52,6 +52,17 @@ def ends_with(stage, exit_code, words, *, phase="startup", signum=None, where=ON
 )
 def test_64_wrong_flags(serve, flags, words):
     ends_with(serve(**flags), 64, words, where=NOWHERE)
+
+
+@pytest.mark.parametrize(
+    ("flag", "path", "words"),
+    [
+        ("pipeline_class", "no.such.module:Class", "class 'no.such.module:Class'"),
+        ("worker_extension", f"{FAKE}:Conflict", f"{FAKE}:Conflict redefines report"),
+    ],
+)
+def test_64_code_of_ones_own_that_cannot_be_used(serve, flag, path, words):
+    ends_with(serve(None, **{flag: path}), 64, words)
 
 
 @pytest.mark.parametrize("which", ["port", "admin_port"])
@@ -107,6 +118,12 @@ def test_71_a_worker_that_crashes_in_a_forward(serve):
 
 def test_72_a_model_that_does_not_fit(serve):
     ends_with(serve("TooLarge"), 72, "does not fit on cpu: tried to allocate 80 GiB")
+
+
+def test_72_one_of_two_workers_that_does_not_fit(serve):
+    """Its reason is told, not that of the others that are ended with it."""
+    stage = serve("OneRankDoesNotFit", num_gpus=2)
+    ends_with(stage, 72, "tried to allocate 80 GiB", where={"rank": 1, "device": "cpu:1"})
 
 
 @pytest.mark.parametrize(
