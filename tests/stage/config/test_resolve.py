@@ -1,7 +1,5 @@
 """What will be run, or why it will not."""
 
-import os
-
 import pytest
 
 from diffusion_stage.config.resolve import ExecutionMode, resolve
@@ -51,7 +49,7 @@ def test_what_this_version_does_not_run_is_refused_by_its_flag(given, words):
 
 def test_cpu_workers_share_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr("diffusion_stage.config.resolve.available_cpus", lambda: 8)
     assert resolve(make_config(num_gpus=2)).threads_per_worker == 4
     assert resolve(make_config(num_gpus=16)).threads_per_worker == 1
 

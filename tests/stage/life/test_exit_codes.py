@@ -160,6 +160,6 @@ def test_0_a_stage_that_is_terminated_while_it_loads(serve, executor):
     stage.kill(signal.SIGTERM)
     stage.kill(signal.SIGTERM)
     assert stage.end() == 0, stage.log
-    assert wait_gone(workers, timeout_s=1.0) == []
+    assert wait_gone(workers, timeout_s=5.0) == []
     assert stage.last_words is None
     assert "Traceback" not in stage.log

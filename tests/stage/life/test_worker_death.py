@@ -2,6 +2,7 @@
 
 import os
 import signal
+import statistics
 import threading
 import time
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tests.stage.pids import wait_gone
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
+GONE_S = 5.0  # a fraction of a second, but for a machine that is very busy
 LOAD = [f"request-{number}" for number in range(4)]  # two run, two wait
 
 
@@ -68,7 +70,7 @@ def strike(stage, rank, signum, *, timeout_s):
         unready_s=probe.unready_at - struck_at,
         ended_s=ended_at - struck_at,
         exit_code=exit_code,
-        orphans=wait_gone(workers.values(), timeout_s=1.0),
+        orphans=wait_gone(workers.values(), timeout_s=GONE_S),
     )
 
 
@@ -99,19 +101,20 @@ def kill_some(serve, count):
     show("〃 to the end of the stage", [each.ended_s for each in deaths])
     assert [each.exit_code for each in deaths] == [71] * count
     assert [each.orphans for each in deaths] == [[]] * count
-    assert sorted(each.error_s for each in deaths)[count // 2] <= 1.0
-    assert max(each.unready_s for each in deaths) <= 2.0
     assert max(each.ended_s for each in deaths) <= 10.0
+    return deaths
 
 
-def test_a_killed_worker_is_told_at_once_and_ends_the_stage(serve):
+def test_a_killed_worker_is_told_and_ends_the_stage(serve):
     kill_some(serve, count=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_so_it_is_ten_times(serve):
-    kill_some(serve, count=10)
+def test_its_death_is_told_at_once_ten_times(serve):
+    deaths = kill_some(serve, count=10)
+    assert statistics.median(each.error_s for each in deaths) <= 1.0
+    assert max(each.unready_s for each in deaths) <= 2.0
 
 
 def test_a_stopped_worker_is_a_hang(serve):
@@ -130,18 +133,18 @@ def test_an_idle_worker_that_is_stopped_is_a_hang_too(serve):
     os.kill(pid, signal.SIGSTOP)
     assert stage.end() == 73, stage.log
     assert "gave no sign of life" in stage.last_words["msg"]
-    assert wait_gone([pid], timeout_s=1.0) == []
+    assert wait_gone([pid], timeout_s=GONE_S) == []
 
 
 def test_an_idle_stage_notices_the_death_of_its_worker(serve):
     """Nobody asks for anything: the death is told all the same."""
-    stage = serve(num_gpus=2).wait_ready()
+    stage = serve().wait_ready()
     workers = stage.workers()
     os.kill(workers[0], signal.SIGTERM)
     assert stage.end(timeout_s=10) == 71, stage.log
     said = stage.last_words
     assert (said["signal"], said["rank"], said["inflight"]) == (signal.SIGTERM, 0, 0)
-    assert wait_gone(workers.values(), timeout_s=1.0) == []
+    assert wait_gone(workers.values(), timeout_s=GONE_S) == []
 
 
 def test_workers_die_with_a_stage_that_is_killed(serve):
@@ -154,6 +157,6 @@ def test_workers_die_with_a_stage_that_is_killed(serve):
         client.step_of("is stuck")
         stage.kill(signal.SIGKILL)
         killed_at = time.monotonic()
-        assert wait_gone(workers.values(), timeout_s=1.0) == []
+        assert wait_gone(workers.values(), timeout_s=GONE_S) == []
         show("SIGKILL of the stage to the end of its workers", [time.monotonic() - killed_at])
     assert stage.end() == -signal.SIGKILL
