@@ -26,7 +26,7 @@ PARAMS = {
     "num_inference_steps": STEPS,
     "guidance_scale": GUIDANCE,
 }
-LONG_STEPS = 200  # long enough that each worker is at work when one is killed
+LONG_STEPS = 100  # long enough that each worker is at work when one is killed
 READY_TIMEOUT_S = 300
 
 
