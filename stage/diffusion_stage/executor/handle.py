@@ -27,6 +27,7 @@ class WorkerHandle:
         self.segments = SegmentReader()
         self.is_ready = False
         self.computing: dict[int, float] = {}
+        self.packing: dict[int, float] = {}
         self.step: int | None = None
         self.heard_at = self.progress_at = time.monotonic()
         self._asked_at = 0.0
@@ -77,9 +78,13 @@ class WorkerHandle:
     def advance(self, step: int) -> None:
         self.progress_at, self.step = time.monotonic(), step
 
-    def end(self, call_id: int) -> None:
+    def end(self, call_id: int, *, is_packing: bool) -> None:
+        """The device is free; `is_packing`: the call's output is still to come."""
+        now = time.monotonic()
         self.computing.pop(call_id, None)
-        self.progress_at, self.step = time.monotonic(), None
+        self.progress_at, self.step = now, None
+        if is_packing:
+            self.packing[call_id] = now
 
     def ask_for_life(self) -> None:
         """Ask, but not again before any answer came: a stopped worker blocks nobody."""
@@ -88,10 +93,11 @@ class WorkerHandle:
             self.send(m.AreYouThere())
 
     def activity(self) -> RankActivity:
+        busy = self.computing.copy() | self.packing.copy()
         return RankActivity(
             rank=self.rank,
             device=self.device,
-            busy_since=min(self.computing.copy().values(), default=None),
+            busy_since=min(busy.values(), default=None),
             progress_at=self.progress_at,
             heard_at=self.heard_at,
             step=self.step,

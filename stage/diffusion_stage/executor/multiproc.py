@@ -216,9 +216,10 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             self._on_progress(forward.request.request_id, message.step, message.total_steps)
 
     def _computed(self, handle: WorkerHandle, message: m.ComputeDone) -> list[RunnerOutput]:
-        handle.end(message.call_id)
         forward = self._forwards[message.call_id]
         forward.is_computed = True
+        is_packing = message.reason is None and not forward.is_packed
+        handle.end(message.call_id, is_packing=is_packing)
         request_id = forward.request.request_id
         if message.fatal is not None:
             kind = fatal_error(message.fatal)
@@ -239,6 +240,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         for descriptor in descriptors:
             assert message.segment_id is not None
             handle.segments.add(message.segment_id, descriptor)
+        handle.packing.pop(message.call_id, None)
         forward = self._forwards[message.call_id]
         forward.is_packed = True
         self._end_if_whole(message.call_id)

@@ -241,8 +241,13 @@ class Frontend:
 
     def _check_share(self, client: bytes) -> None:
         limit = self._engine.config.serving.max_client_requests
-        if sum(live.client == client for live in self._live.values()) >= limit:
-            raise ResourceExhaustedError(f"this client has {limit} live requests; allowed: {limit}")
+        live = sum(live.client == client for live in self._live.values())
+        unread = self._outbox.waiting_for(client)
+        if live + unread >= limit:
+            raise ResourceExhaustedError(
+                f"this client has {live} live requests and {unread} unread answers; "
+                f"allowed: {limit}"
+            )
 
     def _check_id(self, request_id: str) -> None:
         """The engine frees an id at its request's end, which its client may not have heard of."""

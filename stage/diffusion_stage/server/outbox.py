@@ -22,6 +22,15 @@ class _Letter:
     release: Release | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A payload that ZMQ has taken, and has not sent yet as a whole."""
+
+    client: bytes
+    tracker: zmq.MessageTracker
+    release: Release
+
+
 class ClientGoneError(Exception):
     """The client's connection is closed."""
 
@@ -29,13 +38,15 @@ class ClientGoneError(Exception):
 class Outbox:
     """Sends on one ROUTER socket, in the thread that owns it.
 
-    What a slow client cannot take waits in order, each client's on its own.
+    What a slow client cannot take waits in order, each client's on its own. That a client is gone
+    whose buffer is full is noticed only while the owner also polls the socket for input: libzmq
+    4.3.5 keeps such a pipe until its last input was looked for.
     """
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
         self._waiting: dict[bytes, deque[_Letter]] = {}
-        self._sending: list[tuple[zmq.MessageTracker, Release]] = []
+        self._sending: list[_Sending] = []
 
     def send(
         self,
@@ -76,7 +87,7 @@ class Outbox:
             raise
         if letter.release is not None:
             assert tracker is not None
-            self._sending.append((tracker, letter.release))
+            self._sending.append(_Sending(client, tracker, letter.release))
         return True
 
     def progress(self) -> list[bytes]:
@@ -91,12 +102,12 @@ class Outbox:
                 gone.append(client)
             if not letters:
                 del self._waiting[client]
-        still: list[tuple[zmq.MessageTracker, Release]] = []
-        for tracker, release in self._sending:
-            if tracker.done:
-                release()
+        still = []
+        for each in self._sending:
+            if each.tracker.done:
+                each.release()
             else:
-                still.append((tracker, release))
+                still.append(each)
         self._sending = still
         return gone
 
@@ -105,6 +116,11 @@ class Outbox:
         for letter in self._waiting.pop(client, ()):
             if letter.release is not None:
                 letter.release()
+
+    def waiting_for(self, client: bytes) -> int:
+        """How many messages with payload, or after one, the client has not taken."""
+        sending = sum(each.client == client for each in self._sending)
+        return sending + len(self._waiting.get(client, ()))
 
     @property
     def is_empty(self) -> bool:

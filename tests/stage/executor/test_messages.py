@@ -57,6 +57,16 @@ def test_a_forward_and_its_output(stage, worker, call_id, is_quiet):
     assert is_quiet()
 
 
+def test_a_worker_is_busy_until_its_output_is_here(stage, worker, call_id):
+    """So the watchdog ends a stage whose output never comes."""
+    worker.computed(call_id)
+    stage.wait()
+    assert stage.executor.activity()[0].busy_since is not None
+    worker.packed(call_id)
+    stage.wait()
+    assert stage.executor.activity()[0].busy_since is None
+
+
 def test_an_output_may_overtake_the_end_of_its_forward(stage, worker, call_id, is_quiet):
     worker.packed(call_id)
     (output,) = stage.wait()

@@ -144,6 +144,25 @@ def test_one_client_cannot_take_all_places(connect):
     modest.accepted("mine")
 
 
+def test_answers_that_a_client_does_not_read_count_as_its_own(connect, engine):
+    """They keep memory of the stage as live requests do."""
+    mute = connect()
+    spec = Tensor(name="x", kind="tensor", dtype="uint8", shape=(16 << 20,))
+    for number in range(5):
+        mute.submit(f"{number}")
+    eventually(lambda: len(engine.requests) == 5)
+    for number in range(5):
+        output = DiffusionOutput((spec,), (bytes(16 << 20),), seed=0)
+        engine.complete(f"{number}", output)
+    connect().accepted("other")
+    mute.submit("one more")
+    error = mute.end_of("one more")
+    assert (error.reason, error.retryable) == ("RESOURCE_EXHAUSTED", True)
+    assert "unread answers; allowed: 5" in error.message
+    connect().accepted("another")
+    mute.accepted("one more", attempt=2)
+
+
 def test_a_cancel_means_its_own_attempt_of_its_own_client(connect, engine):
     owner, other = connect(), connect()
     owner.accepted("a", attempt=2)

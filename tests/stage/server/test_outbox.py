@@ -80,14 +80,18 @@ def receive(client):
     return message, [bytes(frame) for frame in payload]
 
 
-def progress_until(outbox, is_so):
+def progress_until(wire, outbox, is_so):
     """As the socket loop does it, every few milliseconds; gives the clients that are gone."""
     gone, deadline = [], time.monotonic() + 10
-    while not is_so():
+    while not is_so(gone):
         assert time.monotonic() < deadline
         gone += outbox.progress()
-        time.sleep(0.002)
+        wire.router.poll(2)
     return gone
+
+
+def is_empty(outbox):
+    return lambda gone: outbox.is_empty
 
 
 def test_a_message_is_sent_at_once(wire, outbox):
@@ -101,7 +105,7 @@ def test_a_payload_is_given_back_once_it_was_sent(wire, outbox, send, released):
     client, name = wire.connect()
     send(name, 1)
     assert receive(client)[1] == [BLOCK]
-    progress_until(outbox, lambda: outbox.is_empty)
+    progress_until(wire, outbox, is_empty(outbox))
     outbox.progress()
     assert released == [1]
 
@@ -111,16 +115,18 @@ def test_what_a_slow_client_cannot_take_waits_in_order(wire, outbox, send, relea
     for number in range(12):
         send(name, number)
     assert outbox.status()["waiting"] > 0
+    assert outbox.waiting_for(name) > 1
     heard = []
 
-    def has_heard_all():
+    def has_heard_all(gone):
         while client.poll(0):
             heard.append(receive(client)[0].request_id)
         return len(heard) == 12 and outbox.is_empty
 
-    progress_until(outbox, has_heard_all)
+    progress_until(wire, outbox, has_heard_all)
     assert heard == [f"{number}" for number in range(12)]
     assert sorted(released) == list(range(12))
+    assert outbox.waiting_for(name) == 0
 
 
 def test_a_slow_client_holds_up_no_other(wire, outbox, send):
@@ -137,12 +143,9 @@ def test_all_that_waits_for_a_client_that_is_gone_is_given_back(wire, outbox, se
     for number in range(12):
         send(name, number)
     client.close()
-    gone = progress_until(outbox, lambda: outbox.status()["waiting"] < 11 or released)
-    while not gone:
-        gone = outbox.progress()
-    assert gone == [name]
+    assert progress_until(wire, outbox, bool) == [name]
     outbox.drop(name)
-    progress_until(outbox, lambda: outbox.is_empty)
+    progress_until(wire, outbox, is_empty(outbox))
     assert sorted(released) == list(range(12))
 
 
