@@ -1,4 +1,4 @@
-"""An abort, whenever it comes: one end, and what was borrowed is given back (INV-003)."""
+"""An abort, whenever it comes: one end, and all is given back (DIFF-RUNTIME-INV-003)."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_waiting_request_ends_without_a_start(add, run, executor, consumer, en
 
 
 def test_waiting_requests_end_although_nothing_else_happens(add, run, consumer, engine, executor):
-    """Abort of all: the last one's end depends on no other traffic."""
+    """RUNTIME-RULE-3. Abort of all: the last one's end depends on no other traffic."""
     streams = [add("a"), add("b")]
     executor.then(each(engine.abort, *streams))
     run()

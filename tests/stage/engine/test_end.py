@@ -19,6 +19,7 @@ DEATH = WorkerDiedError("worker 1 was killed by SIGKILL", rank=1, signal=9)
 
 
 def test_a_death_ends_every_request_with_a_retryable_error(add, run, executor, consumer, engine):
+    """RUNTIME-RULE-1."""
     streams = [add("a"), add("b"), add("c")]
     executor.then(computed("a"), DEATH)
     with pytest.raises(WorkerDiedError) as died:
@@ -79,6 +80,7 @@ def test_a_death_that_another_thread_tells_of_ends_the_loop_quietly(
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_close_is_idempotent_and_ends_what_lives(add, consumer, engine, executor, times):
+    """RUNTIME-RULE-10."""
     streams = [add("a"), add("b")]
     for _ in range(times):
         engine.close(grace_s=1.0)

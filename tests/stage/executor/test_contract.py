@@ -1,4 +1,4 @@
-"""What both executors must do alike, seen through an engine on real workers (INV-001 to -005)."""
+"""What both executors must do alike, seen through an engine on real workers (RUNTIME-RULE-11)."""
 
 import os
 import queue
@@ -168,6 +168,7 @@ def test_an_output_that_the_wire_does_not_carry_fails_its_request_alone(run):
 
 
 def test_a_running_request_stops_at_its_next_step_when_aborted(run):
+    """RUNTIME-RULE-3."""
     job = run(**ENDLESS).stepped()
     job.abort()
     assert isinstance(job.error(), CancelledError)
@@ -232,6 +233,7 @@ def test_workers_report(engine, run):
 
 
 def test_a_control_call_waits_for_the_forward_at_hand(engine, run):
+    """RUNTIME-RULE-8."""
     job = run(step_s=0.05).stepped()
     values = engine.collective_rpc("report", {})
     job.pixels()

@@ -1,4 +1,4 @@
-"""What workers may say, in any order, and what becomes of it (Appendix: reorder, drop, late)."""
+"""What workers may say, in any order, and what becomes of it."""
 
 import os
 
@@ -116,6 +116,7 @@ def test_steps_are_told_by_request(stage, worker, call_id):
 
 
 def test_a_full_wave_gives_each_rank_one_request(stage):
+    """DIFF-RUNTIME-INV-002."""
     stage.schedule("a", "b")
     calls = [worker.heard()[0] for worker in stage.workers]
     assert [call.request.request_id for call in calls] == ["a", "b"]
@@ -166,6 +167,7 @@ def test_shared_memory_of_an_aborted_request_goes_back(stage, worker, call_id, i
 
 
 def test_the_next_request_of_an_id_is_told_apart_from_the_last(stage, is_quiet):
+    """RUNTIME-RULE-2."""
     stage.schedule("a")
     first = call_of(stage.workers[0])
     stage.schedule("a", finished=["a"])  # aborted, and submitted again, in one turn

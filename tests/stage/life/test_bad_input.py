@@ -92,6 +92,7 @@ def test_a_wrong_parameter_is_named_with_what_is_allowed(neighbour, client, give
 def test_a_request_that_poisons_its_forward_fails_alone(
     neighbour, client, fault, fault_at, status, words
 ):
+    """RUNTIME-RULE-6."""
     client.accepted("poison", fault=fault, fault_at=fault_at)
     error = client.end_of("poison")
     assert (error.status, error.retryable) == (status, status == "RESOURCE_EXHAUSTED")
@@ -175,7 +176,7 @@ def test_a_client_that_answers_no_ping_is_served(shared):
 
 
 def test_nothing_of_many_requests_is_kept(shared, client):
-    """Ends of each kind, again and again: the stage's own counts return to nothing."""
+    """RUNTIME-RULE-4. Ends of each kind, again and again: its own counts return to nothing."""
     for number in range(30):
         given = [{}, {"fault": "assertion"}, {"output_mb": 1}][number % 3]
         client.accepted(f"{number}", **given)

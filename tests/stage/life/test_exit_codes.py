@@ -121,7 +121,7 @@ def test_72_a_model_that_does_not_fit(serve):
 
 
 def test_72_one_of_two_workers_that_does_not_fit(serve):
-    """Its reason is told, not that of the others that are ended with it."""
+    """RUNTIME-RULE-9. Its reason is told, not that of the others that are ended with it."""
     stage = serve("OneRankDoesNotFit", num_gpus=2)
     ends_with(stage, 72, "tried to allocate 80 GiB", where={"rank": 1, "device": "cpu:1"})
 

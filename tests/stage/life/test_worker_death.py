@@ -112,6 +112,7 @@ def test_a_killed_worker_is_told_and_ends_the_stage(serve):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_its_death_is_told_at_once_ten_times(serve):
+    """RUNTIME-RULE-5."""
     deaths = kill_some(serve, count=10)
     assert statistics.median(each.error_s for each in deaths) <= 1.0
     assert max(each.unready_s for each in deaths) <= 2.0

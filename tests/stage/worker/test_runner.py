@@ -131,6 +131,7 @@ def test_the_fake_draws_what_it_says(fake):
     ],
 )
 def test_an_error_before_the_first_step_has_its_kind(fake, fault, kind, words):
+    """RUNTIME-RULE-7."""
     with pytest.raises(kind, match=words):
         fake(fault=fault)
 

@@ -35,6 +35,7 @@ def test_a_started_worker_reports_and_ends(fake_model):
 
 
 def test_an_extension_adds_methods_to_those_there_are(fake_model):
+    """DIFF-RUNTIME-INV-004."""
     wrapper = make_wrapper(fake_model, worker_extension=f"{FAKES}:Extension")
     wrapper.start()
     assert wrapper.execute_method("echo", {"value": 5}) == 5
