@@ -88,6 +88,16 @@ class RawClient:
         assert isinstance(message, Result), message
         return array(message.outputs[0], payload[0])[0]
 
+    def images_of(self, request_ids):
+        """The first image of each request's result, by id; the results may come in any order."""
+        found = {}
+        while len(found) < len(request_ids):
+            message, payload = self.hear_all(Result | Error)
+            assert isinstance(message, Result), message
+            assert message.request_id not in found, "answered twice"
+            found[message.request_id] = array(message.outputs[0], payload[0])[0]
+        return found
+
     def control(self, method):
         """The value of a control call."""
         self.say(Control(control_id=method, method=method))

@@ -61,8 +61,9 @@ def test_every_accepted_request_is_answered_and_no_later_one_is_taken(serve):
         late = other.end_of("late")
         assert (late.status, late.reason, late.retryable) == ("UNAVAILABLE", "UNAVAILABLE", True)
         assert "draining" in late.message
+        images = client.images_of(accepted)
         for seed, request_id in enumerate(accepted):
-            np.testing.assert_array_equal(client.image_of(request_id), picture(PROMPT, seed))
+            np.testing.assert_array_equal(images[request_id], picture(PROMPT, seed))
         answered_at = time.monotonic()
         assert client.errors() == []
         assert stage.end() == 0, stage.log

@@ -25,9 +25,10 @@ def test_the_same_seed_gives_the_same_image_alone_and_under_load(serve, icons_mo
         for turn in range(3):
             for number, job in enumerate(jobs):
                 ask(f"{turn} {number}", *job)
-        for turn in range(3):
-            for number, image in enumerate(alone):
-                np.testing.assert_array_equal(client.image_of(f"{turn} {number}"), image)
+        turns = [(turn, number) for turn in range(3) for number in range(len(jobs))]
+        images = client.images_of([f"{turn} {number}" for turn, number in turns])
+        for turn, number in turns:
+            np.testing.assert_array_equal(images[f"{turn} {number}"], alone[number])
     for (prompt, seed), image in zip(jobs, alone, strict=True):
         generator = torch.Generator("cpu").manual_seed(seed)
         made = runner.pipe(prompt, num_inference_steps=STEPS, generator=generator)
