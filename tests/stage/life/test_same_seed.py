@@ -7,7 +7,7 @@ import torch
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 PROMPTS = ["a red circle", "a blue square", "a green triangle", "a yellow star"]
-STEPS = 6
+PARAMS = {"height": 64, "width": 64, "num_inference_steps": 6}
 
 
 def test_the_same_seed_gives_the_same_image_alone_and_under_load(serve, icons_model, runner):
@@ -16,7 +16,7 @@ def test_the_same_seed_gives_the_same_image_alone_and_under_load(serve, icons_mo
     with stage.client() as client:
 
         def ask(request_id, prompt, seed):
-            client.submit(request_id, prompt=prompt, seed=seed, num_inference_steps=STEPS)
+            client.submit(request_id, prompt=prompt, seed=seed, **PARAMS)
 
         alone = []
         for job in jobs:
@@ -31,6 +31,6 @@ def test_the_same_seed_gives_the_same_image_alone_and_under_load(serve, icons_mo
             np.testing.assert_array_equal(images[f"{turn} {number}"], alone[number])
     for (prompt, seed), image in zip(jobs, alone, strict=True):
         generator = torch.Generator("cpu").manual_seed(seed)
-        made = runner.pipe(prompt, num_inference_steps=STEPS, generator=generator)
+        made = runner.pipe(prompt, generator=generator, **PARAMS)
         np.testing.assert_array_equal(np.asarray(made.images[0]), image)
     assert len({image.tobytes() for image in alone}) == len(jobs)
