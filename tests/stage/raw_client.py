@@ -25,7 +25,8 @@ TIMEOUT_S = 60.0
 class RawClient:
     """One DEALER to one stage; use it in one thread. Pings are answered, but for a mute client's.
 
-    `heard` has everything that was read, each with the monotonic time it was read at.
+    `heard` has everything that was read, each with the monotonic time it was read at. What nobody
+    has asked for yet waits, so the order in which a test asks is its own.
     """
 
     def __init__(self, address, *, is_mute=False):
@@ -33,6 +34,7 @@ class RawClient:
         self._socket = client_socket(self._context, address)
         self._is_mute = is_mute
         self.heard = []
+        self._unread = []
 
     def __enter__(self):
         return self
@@ -61,17 +63,21 @@ class RawClient:
         return self.hear(Hello)
 
     def hear(self, kind, *, request_id=None, timeout_s=TIMEOUT_S):
-        """The next message of a kind (of a request); others are noted and passed over."""
+        """The next message of a kind (of a request)."""
         return self.hear_all(kind, request_id=request_id, timeout_s=timeout_s)[0]
 
     def hear_all(self, kind, *, request_id=None, timeout_s=TIMEOUT_S):
         """As `hear`; message and payload."""
         deadline = time.monotonic() + timeout_s
+        seen = 0
         while True:
-            message, payload = self._read(deadline)
-            is_its = request_id is None or getattr(message, "request_id", None) == request_id
-            if isinstance(message, kind) and is_its:
-                return message, payload
+            for message, payload in self._unread[seen:]:
+                is_its = request_id is None or getattr(message, "request_id", None) == request_id
+                if isinstance(message, kind) and is_its:
+                    self._unread.remove((message, payload))
+                    return message, payload
+            seen = len(self._unread)
+            self._unread.append(self._read(deadline))
 
     def accepted(self, request_id, **given):
         """Submits and waits for the stage's word that it will answer."""
