@@ -4,9 +4,11 @@ import os
 import select
 import socket
 import subprocess
+import threading
 
 from diffusion_stage.worker import messages as m
 from diffusion_stage.worker.channel import Channel
+from diffusion_stage.worker.death_notice import DeathNotice
 from tests.stage.builders import CAPABILITIES, PIXEL
 
 READY = m.Ready(capabilities=CAPABILITIES)
@@ -18,7 +20,7 @@ class FakeWorker:
     start = READY
 
     def __init__(self, command, *, pass_fds, env, stdin):
-        channel, lifeline = pass_fds
+        channel, lifeline, notice = pass_fds
         self.pid = os.getpid()
         self.environment = env
         self.returncode = None
@@ -27,8 +29,23 @@ class FakeWorker:
         self._lifeline = os.dup(lifeline)
         self.channel = Channel(socket.socket(fileno=os.dup(channel)))
         self.spec = None
+        self._ended = threading.Event()
+        self._live(os.dup(notice))
         if self.start is not None:
             self.say(self.start)
+
+    def _live(self, notice):
+        """Holds the notice in a thread of its own, whose end is a death to the stage."""
+        lives = threading.Event()
+
+        def live():
+            DeathNotice(notice).lock()
+            lives.set()
+            self._ended.wait()
+
+        self._thread = threading.Thread(target=live, daemon=True)
+        self._thread.start()
+        lives.wait()
 
     def say(self, message, descriptors=()):
         self.channel.send(m.encoder.encode(message), descriptors)
@@ -68,8 +85,13 @@ class FakeWorker:
 
     def close(self):
         self.channel.close()
+        self._ended.set()
+        self._thread.join()
 
     # What the stage calls.
+
+    def poll(self):
+        return self.returncode
 
     def wait(self, timeout=None):
         if self.returncode is None and self._obeys and m.Stop() in self.heard():

@@ -6,13 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from diffusion_stage.errors import EngineDiedError, FatalError, WorkerDiedError
 from diffusion_stage.executor.executor import RankActivity
 from diffusion_stage.worker import messages as m
 from diffusion_stage.worker.channel import Channel, ChannelClosedError
+from diffusion_stage.worker.death_notice import DeathNotice, exit_code_of
 from diffusion_stage.worker.segments import SegmentReader
 
 REAP_S = 0.5
@@ -25,24 +27,26 @@ class WorkerHandle:
         self.rank = spec.rank
         self.device = f"{spec.device}:{spec.rank}"
         self.segments = SegmentReader()
-        self.is_ready = False
+        self.is_ready = self.is_dying = False
         self.computing: dict[int, float] = {}
         self.packing: dict[int, float] = {}
         self.step: int | None = None
         self.heard_at = self.progress_at = time.monotonic()
         self._asked_at = 0.0
+        self._notice = DeathNotice.create()
+        self._watch: threading.Thread | None = None
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()  # one each: the signal belongs to the open file
+        descriptors = (theirs.fileno(), lifeline, self._notice.descriptor)
         try:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
                     "-m",
                     "diffusion_stage.worker.process",
-                    str(theirs.fileno()),
-                    str(lifeline),
+                    *map(str, descriptors),
                 ],
-                pass_fds=(theirs.fileno(), lifeline),
+                pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **environment},
             )
@@ -51,6 +55,18 @@ class WorkerHandle:
             os.close(lifeline)
         self.channel = Channel(ours)
         self.send(spec)
+
+    def welcome(self, on_dying: Callable[[], None]) -> None:
+        """The worker is ready. `on_dying` is called in a thread when it ends, `is_dying` is set."""
+
+        def watch() -> None:
+            self._notice.lock()
+            self.is_dying = True
+            on_dying()
+
+        self.is_ready = True
+        self._watch = threading.Thread(target=watch, name=f"watch-{self.rank}", daemon=True)
+        self._watch.start()
 
     def send(self, message: m.ToWorker | m.WorkerSpec) -> None:
         """Raises the `FatalError` that tells of the worker's death."""
@@ -105,11 +121,7 @@ class WorkerHandle:
 
     def death(self) -> FatalError:
         """Why the process ended, as the error to report."""
-        try:
-            code = self.process.wait(REAP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
+        code = self._exit_code()
         who = f"worker {self.rank} ({self.device})"
         if code < 0:
             hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
@@ -127,6 +139,17 @@ class WorkerHandle:
             step=self.step,
         )
 
+    def _exit_code(self) -> int:
+        if self.process.poll() is None:
+            code = exit_code_of(self.process.pid)
+            if code is not None:
+                return code
+        try:
+            return self.process.wait(REAP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
     def ask_to_stop(self) -> None:
         """End after the next step of the forward at hand."""
         aborts = [m.AbortCall(call_id=call_id) for call_id in self.computing.copy()]
@@ -141,6 +164,9 @@ class WorkerHandle:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if self._watch:
+            self._watch.join()  # it has been told: the process is gone
+        self._notice.close()
         self.channel.close()
         os.close(self._lifeline)
 

@@ -1,4 +1,4 @@
-"""One worker process per device, driven from the engine's loop without further threads."""
+"""One worker process per device, driven from the engine's loop."""
 
 import contextlib
 import itertools
@@ -131,7 +131,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         message, _ = handle.receive()
         match message:
             case m.Ready(capabilities=capabilities):
-                handle.is_ready = True
+                handle.welcome(self.wake)
                 logger.info("worker %d (%s) is ready", handle.rank, handle.device)
                 return capabilities
             case m.StartFailed(reason=reason, message=text):
@@ -172,6 +172,9 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                     handle.ask_for_life()
             for handle in self._select(PULSE_S if timeout_s is None else timeout_s):
                 outputs += self._receive(handle)
+            for handle in self._handles:
+                if handle.is_dying:
+                    raise handle.death()
         return BatchRunnerOutput(outputs)
 
     def _select(self, timeout_s: float) -> list[WorkerHandle]:

@@ -1,4 +1,4 @@
-"""The main of a worker process: `python -m diffusion_stage.worker.process CHANNEL_FD LIFELINE_FD`.
+"""The main of a worker process: `python -m diffusion_stage.worker.process CHANNEL_FD LIFELINE_FD NOTICE_FD`.
 
 Forwards run in the main thread: the same call takes 1.6 times as long in another thread when OpenMP
 has more than one. A reader thread takes messages at any time, a packing thread sends outputs while
@@ -30,6 +30,7 @@ from diffusion_stage.errors import (
 from diffusion_stage.worker import lifeline
 from diffusion_stage.worker import messages as m
 from diffusion_stage.worker.channel import Channel, ChannelClosedError
+from diffusion_stage.worker.death_notice import DeathNotice
 
 if TYPE_CHECKING:
     from diffusion_stage.worker.runner import ModelOutput
@@ -171,9 +172,11 @@ class WorkerProc:
             os._exit(EngineDiedError.exit_code)
 
 
-def main(channel_fd: int, lifeline_fd: int) -> None:
+def main(channel_fd: int, lifeline_fd: int, notice_fd: int) -> None:
     """Serve one worker on inherited descriptors; the first message says which."""
     lifeline.follow_parent(lifeline_fd)
+    notice = DeathNotice(notice_fd)
+    notice.lock()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the parent's to handle
     channel = Channel(socket.socket(fileno=channel_fd))
     body, _ = channel.receive()
@@ -183,4 +186,4 @@ def main(channel_fd: int, lifeline_fd: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

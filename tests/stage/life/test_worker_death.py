@@ -106,7 +106,7 @@ def kill_some(serve, count):
 
 
 def test_a_killed_worker_is_told_and_ends_the_stage(serve):
-    kill_some(serve, count=2)
+    kill_some(serve, count=1)
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_its_death_is_told_at_once_ten_times(serve):
 
 
 def test_a_stopped_worker_is_a_hang(serve):
-    stage = serve(num_gpus=2, hang_timeout_s=5).wait_ready()
+    stage = serve(num_gpus=2, hang_timeout_s=4).wait_ready()
     death = strike(stage, 1, signal.SIGSTOP, timeout_s=30)
     check_told(death, "worker 1 (cpu:1) made no step for")
     assert (death.exit_code, death.orphans) == (73, [])
@@ -129,7 +129,7 @@ def test_a_stopped_worker_is_a_hang(serve):
 
 
 def test_an_idle_worker_that_is_stopped_is_a_hang_too(serve):
-    stage = serve(hang_timeout_s=5).wait_ready()
+    stage = serve(hang_timeout_s=4).wait_ready()
     (pid,) = stage.workers().values()
     os.kill(pid, signal.SIGSTOP)
     assert stage.end() == 73, stage.log

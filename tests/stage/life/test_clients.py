@@ -1,4 +1,4 @@
-"""What clients get wrong, on one stage under load: each costs its sender alone."""
+"""All that clients do to one stage: what one gets wrong costs nobody else, and nothing stays."""
 
 import time
 
@@ -8,7 +8,9 @@ import pytest
 from diffusion_stage.wire import codec
 from diffusion_stage.wire.messages import Cancel, Error, Hello, Ping, Result, Submit
 from diffusion_stage.wire.tensors import describe, frame
+from tests import leaks
 from tests.fakes.pipelines import picture
+from tests.stage.pids import maps
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -185,3 +187,32 @@ def test_nothing_of_many_requests_is_kept(shared, client):
         client.end_of(f"{number}")
     shared.wait_idle()
     assert [worker["busy_since"] for worker in shared.status["workers"]] == [None, None]
+
+
+def test_the_stage_process_imports_no_torch(shared):
+    assert "libtorch" not in maps(shared.process.pid)
+    for pid in shared.workers().values():
+        assert "libtorch" in maps(pid)
+
+
+def test_large_outputs_leave_nothing_with_a_name(shared):
+    before = leaks.shared_memory()
+    with shared.client() as client:
+        client.accepted("large", output_mb=4, output="tensor")
+        client.end_of("large")
+        assert leaks.shared_memory().keys() <= before.keys()
+    for pid in [shared.process.pid, *shared.workers().values()]:
+        assert "/dev/shm" not in maps(pid)
+
+
+def test_shared_memory_is_used_again(shared):
+    def segments():
+        return maps(shared.process.pid).count("memfd:diffusion-stage-output")
+
+    with shared.client() as client:
+        counts = []
+        for number in range(12):
+            client.accepted(f"{number}", output_mb=4, output="tensor")
+            client.end_of(f"{number}")
+            counts.append(segments())
+    assert counts[-1] <= counts[1]  # one segment is on its way while the next is asked for
