@@ -1,13 +1,14 @@
 """Tells a parent of its worker's death before the kernel has taken the worker's memory apart.
 
 Sockets and exit codes come after that: 0.1 s for each gigabyte, several times as long where
-processors are short. A robust mutex (`pthread_mutexattr_setrobust(3)`) that the worker holds all its
-life passes to whoever waits for it as the first thing of a death, whatever its cause.
+processors are short. A robust mutex (`pthread_mutexattr_setrobust(3)`) that the worker holds all
+its life passes to whoever waits for it as the first thing of a death, whatever its cause.
 """
 
 import ctypes
 import mmap
 import os
+from pathlib import Path
 from typing import Self
 
 SIZE = mmap.PAGESIZE
@@ -67,8 +68,7 @@ def exit_code_of(pid: int) -> int | None:
 
     The kernel notes it before it takes the memory apart (`proc_pid_stat(5)`, the last field).
     """
-    with open(f"/proc/{pid}/stat", "rb") as stat:
-        status = int(stat.read().rpartition(b" ")[2])
+    status = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(" ")[2])
     return os.waitstatus_to_exitcode(status) if status else None
 
 

@@ -1,4 +1,4 @@
-"""The main of a worker process: `python -m diffusion_stage.worker.process CHANNEL_FD LIFELINE_FD NOTICE_FD`.
+"""The main of a worker process: `python -m diffusion_stage.worker.process FD FD FD`.
 
 Forwards run in the main thread: the same call takes 1.6 times as long in another thread when OpenMP
 has more than one. A reader thread takes messages at any time, a packing thread sends outputs while
@@ -173,7 +173,7 @@ class WorkerProc:
 
 
 def main(channel_fd: int, lifeline_fd: int, notice_fd: int) -> None:
-    """Serve one worker on inherited descriptors; the first message says which."""
+    """Serve one worker on inherited descriptors; the first message on the channel says which."""
     lifeline.follow_parent(lifeline_fd)
     notice = DeathNotice(notice_fd)
     notice.lock()
