@@ -30,11 +30,25 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchFields:
+    """Which parameters of requests in one batch must agree (`key`), and which may differ (`free`).
+
+    Declared by the pipeline, and exhaustive: a request that gives any other parameter runs alone.
+    """
+
+    key: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """The pipeline's class and call.
 
     `size_multiple` divides every valid height and width; `max_size` bounds them where the model
-    sets a bound. Both are pixels.
+    sets a bound; `default_size` is what it takes where none is given. All are pixels.
+
+    `step_batch` None: it does not run step by step. `request_batch` None: its calls take one
+    request. `has_chunks`: it can hand over parts of an output before the rest is done.
     """
 
     pipeline: str
@@ -43,6 +57,10 @@ class Capabilities:
     has_output_type: bool
     size_multiple: int = 1
     max_size: int | None = None
+    default_size: int | None = None
+    step_batch: BatchFields | None = None
+    request_batch: BatchFields | None = None
+    has_chunks: bool = False
 
     @property
     def default_steps(self) -> int | None:

@@ -34,22 +34,48 @@ class RunnerOutput:
 
     `async_output_id` alone means that the device is free and the output is still being packed; the
     same id comes again with the `result`. Either message may come first.
+
+    In step mode `step_index` of `total_steps` are done, and there is more to come unless
+    `is_finished`; a `result` before that is a chunk of the output.
     """
 
     request_id: str
     result: DiffusionOutput | None = None
     error: RequestError | None = None
     async_output_id: str | None = None
+    step_index: int | None = None
+    total_steps: int = 0
+    is_finished: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatch:
+    """One forward of step mode: how many requests it had, and how long it took."""
+
+    size: int
+    step_ms: float
 
 
 class BatchRunnerOutput:
-    """Runner outputs by request id; their order means nothing."""
+    """Runner outputs by request id; their order means nothing.
 
-    def __init__(self, outputs: Iterable[RunnerOutput] = ()) -> None:
+    In step mode, `step_id` is that of the scheduler output which is carried out with them, and
+    `batches` are its forwards.
+    """
+
+    def __init__(
+        self,
+        outputs: Iterable[RunnerOutput] = (),
+        *,
+        step_id: int | None = None,
+        batches: Iterable[StepBatch] = (),
+    ) -> None:
         self.outputs = tuple(outputs)
+        self.step_id = step_id
+        self.batches = tuple(batches)
 
     def __bool__(self) -> bool:
-        return bool(self.outputs)
+        return bool(self.outputs) or self.step_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +100,12 @@ class Failed:
     error: RequestError
 
 
-StreamEvent = StepProgress | Completed | Failed
+@dataclass(frozen=True, slots=True)
+class ChunkReady:
+    """A part of the output, `index` counting from 0; the consumer releases `output`."""
+
+    index: int
+    output: DiffusionOutput
+
+
+StreamEvent = StepProgress | ChunkReady | Completed | Failed

@@ -10,15 +10,17 @@ from diffusion_stage.wire.messages import Tensor
 class DiffusionRequestStatus(enum.IntEnum):
     """The life of an admitted request; every value from `FINISHED_COMPLETED` on is terminal.
 
-    `MATERIALIZING`: the forward is done and the device is free, the output is still being packed.
+    `PREEMPTED`: it waits again, and its worker keeps what was computed. `MATERIALIZING`: the
+    forward is done and the device is free, the output is still being packed.
     """
 
     WAITING = 1
     RUNNING = 2
-    MATERIALIZING = 3
-    FINISHED_COMPLETED = 4
-    FINISHED_ABORTED = 5
-    FINISHED_ERROR = 6
+    PREEMPTED = 3
+    MATERIALIZING = 4
+    FINISHED_COMPLETED = 5
+    FINISHED_ABORTED = 6
+    FINISHED_ERROR = 7
 
     @property
     def is_finished(self) -> bool:

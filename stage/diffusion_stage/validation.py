@@ -133,6 +133,11 @@ def _check_required(submit: Submit, capabilities: Capabilities) -> None:
     given |= {spec.name for spec in submit.inputs}
     if "prompt" in capabilities.parameters and given.isdisjoint(PROMPTS):
         raise refuse("prompt", None, "a string, a list of strings, or prompt_embeds")
+    bound, default = capabilities.max_size, capabilities.default_size
+    if bound is not None and default is not None and default > bound:
+        for name in SIZES:
+            if name in capabilities.parameters and name not in given:
+                raise refuse(name, None, f"at most {bound}; the pipeline's default is {default}")
     for name, parameter in capabilities.parameters.items():
         if parameter.required and name not in given:
             raise refuse(name, None, f"a value: {capabilities.pipeline} needs it")

@@ -23,6 +23,7 @@ class Load(threading.Thread):
         super().__init__()
         self.at_work = threading.Event()
         self.answers = None
+        self.replicas = frozenset()
         self._product, self._first = product, first
 
     def run(self):
@@ -32,6 +33,7 @@ class Load(threading.Thread):
 
     def _see(self, answers, _event):
         if len(answers.steps) == 4:
+            self.replicas = frozenset(answers.workers)
             self.at_work.set()
 
 
@@ -69,13 +71,23 @@ def _kill(product, kills, eventually, tell):
     return medians
 
 
+def _load(product, pod, first):
+    """Work for every worker; a client that DNS told of one replica alone is let go."""
+    for attempt in range(10):
+        load = Load(product, first=first + 100 * attempt)
+        load.start()
+        assert load.at_work.wait(120)
+        if pod in load.replicas:
+            return load
+        load.join()
+    raise AssertionError(f"{pod} gets no requests")
+
+
 def _kill_one(product, pod, first, eventually):
     """Seconds until the client, the pod's readiness, its container and kubectl know."""
     restarts = product.restarts(pod)
-    load = Load(product, first=first)
     worker = product.workers(pod)[1]
-    load.start()
-    assert load.at_work.wait(120)
+    load = _load(product, pod, first)
     killed_at = product.signal(pod, worker["pid"], signal.SIGKILL)
     eventually(lambda: is_unready(product, pod), 10)
     unready_s = time.time() - killed_at

@@ -25,6 +25,8 @@ class FakeExecutor(DiffusionExecutor):
         super().__init__(config, runtime, on_progress)
         self.capabilities = CAPABILITIES
         self.answers = lambda request: None
+        self.steps = lambda request_id: None
+        self.scheduled = []
         self.started = []
         self.retired = []
         self.cancelled = []
@@ -52,6 +54,14 @@ class FakeExecutor(DiffusionExecutor):
         self.started += [new.request_id for new in output.scheduled_new_reqs]
         answers = [self.answers(new.request) for new in output.scheduled_new_reqs]
         return BatchRunnerOutput(answer for answer in answers if answer is not None)
+
+    def execute_step(self, output):
+        """A step of each: `steps` says what comes of it, a function from its id to news of it."""
+        self.retired += sorted(output.finished_req_ids)
+        self.started += [new.request_id for new in output.scheduled_new_reqs]
+        self.scheduled.append(output.scheduled_request_ids)
+        news = [self.steps(request_id) for request_id in output.scheduled_request_ids]
+        return BatchRunnerOutput([each for each in news if each], step_id=output.step_id)
 
     def wait(self, timeout_s):
         self.timeouts.append(timeout_s)

@@ -4,6 +4,7 @@ They need torch alone, so a worker that loads one starts as quickly as torch can
 request's `fault` names happens after `fault_at` steps.
 """
 
+import inspect
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ import zlib
 
 import numpy as np
 import torch
+
+from diffusion_stage.capabilities import BatchFields
 
 SIZE = 8
 
@@ -36,6 +39,31 @@ FAULTS = {
     "exit": lambda: os._exit(3),
     "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
 }
+
+
+DEFAULTS = {
+    "chunks": 0,
+    "fault": None,
+    "fault_at": 0,
+    "height": SIZE,
+    "latents": None,
+    "num_inference_steps": 4,
+    "output_mb": 0,
+    "step_s": 0.0,
+}
+QUICK = {"num_inference_steps": 0}
+
+
+def signature_of(call, **more):
+    """The call's signature with more parameters, as these defaults."""
+    found = inspect.signature(call)
+    added = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=type(value)
+        )
+        for name, value in more.items()
+    ]
+    return found.replace(parameters=[*found.parameters.values(), *added])
 
 
 class Pipeline:
@@ -85,6 +113,77 @@ class Pipeline:
         prompts = [prompt] if isinstance(prompt, str) else prompt
         pictures = [picture(text, generator.initial_seed(), height) for text in prompts]
         return (np.stack(pictures).astype(np.float32) / 255,)
+
+
+EVERYTHING = (
+    *("chunks", "fault", "fault_at", "latents", "num_inference_steps", "output_mb", "prompt"),
+    "step_s",
+)
+
+
+class Steps(Pipeline):
+    """The same, step by step: a chunk of zeros after each of the first `chunks` steps."""
+
+    supports_step_execution = True
+    has_chunks = True
+    step_batch = BatchFields(key=("height",), free=EVERYTHING)
+
+    def __call__(self, prompt: str | list[str], *, chunks: int = 0, **given):
+        return super().__call__(prompt, **given)
+
+    __call__.__signature__ = signature_of(Pipeline.__call__, chunks=0)
+
+    def prepare_encode(self, state):
+        given = state.extra = DEFAULTS | state.arguments
+        if given["fault"] in FAULTS and given["fault_at"] == 0:
+            FAULTS[given["fault"]]()
+        state.latents = torch.zeros(1, 1)
+        state.timesteps = torch.arange(given["num_inference_steps"])
+
+    def denoise_step(self, batch):
+        for state in batch.states:
+            if state.extra["fault"] in FAULTS and state.extra["fault_at"] == state.step_index > 0:
+                FAULTS[state.extra["fault"]]()
+        time.sleep(max(state.extra["step_s"] for state in batch.states))
+        return batch.latents + 1
+
+    def step_scheduler(self, state, prediction):
+        state.latents = prediction
+        state.has_chunk = state.step_index < state.extra["chunks"]
+
+    def post_decode(self, state):
+        if not state.denoise_completed:
+            return {"frames": np.full((1, 2), state.step_index, np.float32)}
+        (output,) = Pipeline.__call__(
+            self,
+            state.request.params.get("prompt", ""),
+            height=state.extra["height"],
+            num_inference_steps=0,
+            generator=state.generator,
+            **{name: state.extra[name] for name in ("fault", "output_mb", "latents")},
+        )
+        return {"output_0": output}
+
+
+class Batches(Pipeline):
+    """Takes several requests in one call, whose faults then hit all of them."""
+
+    request_batch = BatchFields(key=("height", "num_inference_steps"), free=EVERYTHING)
+
+    def call_batch(self, states, shared):
+        given = [DEFAULTS | state.arguments for state in states]
+        steps = given[0]["num_inference_steps"]
+        self.num_timesteps = steps
+        for step in range(steps):
+            for each in given:
+                if each["fault"] in FAULTS and each["fault_at"] == step:
+                    FAULTS[each["fault"]]()
+            time.sleep(max(each["step_s"] for each in given))
+            shared["callback_on_step_end"](self, step, None, {})
+        return [
+            {"output_0": self(**state.arguments | QUICK, generator=state.generator)[0]}
+            for state in states
+        ]
 
 
 class WithoutSteps(Pipeline):

@@ -63,10 +63,11 @@ class FakeWorker:
     def computed(self, call_id, **given):
         self.say(m.ComputeDone(call_id=call_id, **given))
 
-    def packed(self, call_id, **given):
-        """The output, one pixel, in the message itself."""
+    def packed(self, call_id, *, reason=None, message="", **given):
+        """The output, one pixel, in the message itself; or why there is none."""
         output = given or {"specs": (PIXEL,), "inline": (b"rgb",)}
-        self.say(m.OutputReady(call_id=call_id, **output))
+        packed = None if reason else m.Packed(**output)
+        self.say(m.OutputReady(call_id=call_id, packed=packed, reason=reason, message=message))
 
     def end(self, returncode):
         """As the kernel does it: descriptors are closed, and the parent may ask for the code."""

@@ -35,13 +35,21 @@ class ParallelConfig(_Group):
 
 
 class EngineConfig(_Group):
-    """How requests run. `max_queue` bounds those that wait."""
+    """How requests run.
+
+    `max_num_seqs`: at a time on one device. `max_queue` bounds those that wait, and
+    `request_batch_max_wait_ms` how long the first of a batch waits for others. `consumer_drop`:
+    what becomes of a request whose client is gone.
+    """
 
     executor: Literal["uni", "mp"] = "mp"
     max_num_seqs: Annotated[int, Field(ge=1, le=256)] = 1
     max_queue: Annotated[int, Field(ge=1, le=100_000)] = 64
     step_execution: bool = False
     streaming_output: bool = False
+    scheduling_policy: Literal["fifo", "lookahead"] = "fifo"
+    request_batch_max_wait_ms: Annotated[float, Field(ge=0, le=60_000)] = 0
+    consumer_drop: Literal["abort", "detach"] = "abort"
     warmup: bool = True
     worker_extension: str | None = None
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffusion_stage.capabilities import Capabilities
-from diffusion_stage.config.resolve import ExecutionMode, ResolvedRuntime, resolve
+from diffusion_stage.config.resolve import ExecutionMode, ResolvedRuntime, check, resolve
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.engine.controls import ControlCalls
+from diffusion_stage.engine.figures import EngineFigures
+from diffusion_stage.engine.policy import batch_rule, make_scheduler
 from diffusion_stage.engine.streams import OutputStream
 from diffusion_stage.engine.warmup import dummy_request, should_skip_warmup
 from diffusion_stage.errors import (
@@ -38,11 +40,12 @@ from diffusion_stage.outputs import (
     Completed,
     DiffusionOutput,
     Failed,
+    RunnerOutput,
     StepProgress,
 )
 from diffusion_stage.request import DiffusionRequest, DiffusionRequestStatus
 from diffusion_stage.scheduler.base import BaseScheduler
-from diffusion_stage.scheduler.request import RequestScheduler
+from diffusion_stage.scheduler.output import DiffusionSchedulerOutput
 
 logger = logging.getLogger(__name__)
 
@@ -90,14 +93,18 @@ class DiffusionEngine:
         self._is_stopped = threading.Event()
         self.ticked_at = time.monotonic()
         self.lost_requests = 0
-        self._scheduler = scheduler or RequestScheduler()
+        self.figures = EngineFigures()
+        self._pending: DiffusionSchedulerOutput | None = None
+        self._is_stepping = runtime.mode is ExecutionMode.STEP
+        self._scheduler = scheduler or make_scheduler(config, runtime)
         self._scheduler.initialize(runtime.max_num_running_reqs)
         self._executor = make_executor(config, runtime, self._progress)
-        self._execute = (
-            self._executor.execute_request
-            if runtime.mode is ExecutionMode.REQUEST_DATA_PARALLEL
-            else self._executor.execute_batch
-        )
+        self._execute = {
+            ExecutionMode.REQUEST_SINGLE: self._executor.execute_batch,
+            ExecutionMode.REQUEST_FUSED: self._executor.execute_batch,
+            ExecutionMode.REQUEST_DATA_PARALLEL: self._executor.execute_request,
+            ExecutionMode.STEP: self._executor.execute_step,
+        }[runtime.mode]
 
     @staticmethod
     def make_engine(
@@ -116,6 +123,8 @@ class DiffusionEngine:
         logger.info("%s", self.runtime)
         try:
             self.capabilities = self._executor.start()
+            check(self.runtime, self.capabilities)
+            self._scheduler.use_rule(batch_rule(self.runtime, self.capabilities))
             self._run_startup_warmup(self.capabilities)
         except BaseException as error:
             self.close(grace_s=0)
@@ -264,12 +273,27 @@ class DiffusionEngine:
         with self._lock:
             had_work = self._scheduler.has_work
             self._end_unwanted()
-            scheduled = self._scheduler.schedule()
+            scheduled, until = self._schedule()
             is_over = had_work and not self._scheduler.has_work  # `run` may be done: no sleep first
         self._start_controls()
-        outputs = self._execute(scheduled) if scheduled.has_news else BatchRunnerOutput()
+        outputs = self._execute(scheduled) if scheduled else BatchRunnerOutput()
         self._deliver(outputs)
-        self._deliver(self._executor.wait(0 if outputs or is_over else self._sleep_s()))
+        self._deliver(self._executor.wait(0 if outputs or is_over else self._sleep_s(until)))
+
+    def _schedule(self) -> tuple[DiffusionSchedulerOutput | None, float | None]:
+        """What to execute now, if anything, and when to look again at the latest.
+
+        In step mode there is a turn of the scheduler for each step of the workers.
+        """
+        if self._pending is not None:
+            return None, None
+        until = self._scheduler.admission_wait_until(time.monotonic())
+        scheduled = self._scheduler.schedule(admit=until is None)
+        self.figures.scheduled(scheduled.scheduled_new_reqs, time.monotonic())
+        if self._is_stepping and (scheduled.has_news or scheduled.scheduled_request_ids):
+            self._pending = scheduled
+            return scheduled, None
+        return (scheduled if scheduled.has_news else None), until
 
     def _end_unwanted(self) -> None:
         """End what was aborted, and what is too late."""
@@ -293,19 +317,34 @@ class DiffusionEngine:
         for call in self._controls.take():
             call.start(self._executor.collective_rpc)
 
-    def _sleep_s(self) -> float:
+    def _sleep_s(self, until: float | None) -> float:
         with self._lock:
-            deadline = self._scheduler.next_deadline()
-        if deadline is None:
-            return IDLE_S
-        return min(IDLE_S, max(0.0, deadline - time.monotonic()))
+            ends = [until, self._scheduler.next_deadline()]
+        now = time.monotonic()
+        return max(0.0, min([IDLE_S, *(end - now for end in ends if end is not None)]))
 
     def _deliver(self, outputs: BatchRunnerOutput) -> None:
         with self._lock:
             self._end_unwanted()  # an abort is valid until its request is handed over
-            results = {o.request_id: o.result for o in outputs.outputs}
-            for request_id in self._scheduler.update_from_output(outputs):
-                self._finalize(request_id, results[request_id])
+            self.figures.stepped(outputs.batches)
+            done = None
+            if self._pending is not None and outputs.step_id == self._pending.step_id:
+                done, self._pending = self._pending, None
+            news = {o.request_id: o for o in outputs.outputs}
+            for request_id in self._scheduler.update_from_output(outputs, done):
+                end = news.pop(request_id, None)
+                self._finalize(request_id, end.result if end else None)
+            for request_id, each in news.items():
+                self._pass_on(request_id, each)
+
+    def _pass_on(self, request_id: str, news: RunnerOutput) -> None:
+        """What a live request's consumer hears before the end."""
+        if news.step_index is None or not self._scheduler.has_started(request_id):
+            return
+        stream = self._streams[request_id]
+        stream.put_progress(StepProgress(news.step_index, news.total_steps))
+        if news.result is not None:
+            stream.put_chunk(news.result)
 
     def _finalize(self, request_id: str, result: DiffusionOutput | None = None) -> None:
         """Forget a finished request and tell its consumer; called once for each, under the lock."""

@@ -65,6 +65,14 @@ class DiffusionExecutor(abc.ABC):
         return self.execute_batch(output)
 
     @abc.abstractmethod
+    def execute_step(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
+        """Begin one step of all that is scheduled, retire what is finished.
+
+        The result with the output's `step_id` comes now or from `wait`; no other step before it.
+        Raises as `execute_batch`.
+        """
+
+    @abc.abstractmethod
     def wait(self, timeout_s: float | None) -> BatchRunnerOutput:
         """What was done since; returns early on `wake`. Raises as `execute_batch`."""
 

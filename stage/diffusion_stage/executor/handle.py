@@ -9,9 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 from diffusion_stage.errors import EngineDiedError, FatalError, WorkerDiedError
 from diffusion_stage.executor.executor import RankActivity
+from diffusion_stage.outputs import DiffusionOutput
+from diffusion_stage.wire import tensors
 from diffusion_stage.worker import messages as m
 from diffusion_stage.worker.channel import Channel, ChannelClosedError
 from diffusion_stage.worker.death_notice import DeathNotice, exit_code_of
@@ -84,11 +88,11 @@ class WorkerHandle:
         self.heard_at = time.monotonic()
         return m.from_worker.decode(body), descriptors
 
-    def begin(self, call_id: int) -> None:
-        """A forward was sent; the first of several is the one that runs."""
+    def begin(self, call_id: int, step: int | None = None) -> None:
+        """A forward was sent; the first of several is the one that runs. `step`: done before."""
         now = time.monotonic()
         if not self.computing:
-            self.progress_at, self.step = now, None
+            self.progress_at, self.step = now, step
         self.computing[call_id] = now
 
     def advance(self, step: int) -> None:
@@ -107,6 +111,33 @@ class WorkerHandle:
         if self.heard_at >= self._asked_at:
             self._asked_at = time.monotonic()
             self.send(m.AreYouThere())
+
+    def learn(self, packed: m.Packed, descriptors: list[int]) -> None:
+        """Take what a message says of segments: those closed, and a new one's descriptor."""
+        self.segments.drop(packed.dropped)
+        if packed.segment_id is not None and not self.segments.knows(packed.segment_id):
+            self.segments.add(packed.segment_id, descriptors.pop(0))
+
+    def borrow(self, packed: m.Packed, seed: int) -> DiffusionOutput:
+        """The output, as views of the worker's memory where it lies there."""
+        output = DiffusionOutput(
+            packed.specs, packed.inline, seed=seed, rank=self.rank, metrics=packed.metrics
+        )
+        if packed.segment_id is None:
+            return output
+        whole = self.segments.open(packed.segment_id)
+        sizes = [tensors.size_bytes(spec) for spec in packed.specs]
+        views = tuple(
+            whole[offset : offset + size]
+            for offset, size in zip(packed.offsets, sizes, strict=True)
+        )
+        return replace(output, data=views, release=partial(self._give_back, packed.segment_id))
+
+    def _give_back(self, segment_id: int) -> None:
+        """Called from any thread, perhaps after the worker's death."""
+        if self.segments.release(segment_id):
+            with contextlib.suppress(FatalError):
+                self.send(m.ReleaseSegment(segment_id=segment_id))
 
     def activity(self) -> RankActivity:
         busy = self.computing.copy() | self.packing.copy()

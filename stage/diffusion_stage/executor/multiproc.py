@@ -11,12 +11,11 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from diffusion_stage.capabilities import Capabilities
-from diffusion_stage.config.resolve import ResolvedRuntime
+from diffusion_stage.config.resolve import ExecutionMode, ResolvedRuntime
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.errors import (
     EngineDeadError,
@@ -29,10 +28,10 @@ from diffusion_stage.errors import (
 from diffusion_stage.executor.executor import DiffusionExecutor, OnProgress, RankActivity
 from diffusion_stage.executor.handle import WorkerHandle
 from diffusion_stage.executor.rpc import CollectiveCall
-from diffusion_stage.outputs import BatchRunnerOutput, DiffusionOutput, RunnerOutput
+from diffusion_stage.executor.ticks import Placement, Tick
+from diffusion_stage.outputs import BatchRunnerOutput, RunnerOutput
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.scheduler.output import DiffusionSchedulerOutput
-from diffusion_stage.wire import tensors
 from diffusion_stage.worker import messages as m
 
 logger = logging.getLogger(__name__)
@@ -77,6 +76,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wakeup, selectors.EVENT_READ, None)
         self._handles: list[WorkerHandle] = []
+        self._tick: Tick | None = None
 
     def start(self) -> Capabilities:
         """As the base class says; also `StartupTimeoutError` after `startup_timeout_s`."""
@@ -84,6 +84,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         try:
             for rank in range(self._runtime.world_size):
                 self._spawn(rank, store=f"{meeting}/store")
+            self._placement = Placement({handle.rank: handle for handle in self._handles})
             with self._noting_failure():
                 return self._wait_until_ready()
         finally:
@@ -100,6 +101,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             model_revision=config.model.revision,
             pipeline_class=config.model.pipeline_class,
             worker_extension=config.engine.worker_extension,
+            is_streaming=self._runtime.is_streaming,
             store=store,
         )
         environment = {"TQDM_DISABLE": "1"}  # progress bars are no log lines
@@ -143,16 +145,39 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         with self._noting_failure():
             for request_id in output.finished_req_ids:
                 self._retire(request_id)
-            for new in output.scheduled_new_reqs:
-                self._begin(new.request)
+            new = [each.request for each in output.scheduled_new_reqs]
+            if self._runtime.mode is ExecutionMode.REQUEST_FUSED and len(new) > 1:
+                calls = tuple(self._begin(request, self._handles[0]) for request in new)
+                self._handles[0].send(m.ExecuteModelBatch(calls=calls))
+                return BatchRunnerOutput()
+            for request in new:
+                handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
+                handle.send(self._begin(request, handle))
         return BatchRunnerOutput()
 
-    def _begin(self, request: DiffusionRequest) -> None:
-        handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
+    def _begin(self, request: DiffusionRequest, handle: WorkerHandle) -> m.ExecuteModel:
         call_id = next(self._calls)
         self._forwards[call_id] = _Forward(request, handle)
         handle.begin(call_id)
-        handle.send(m.ExecuteModel(call_id=call_id, request=request))
+        return m.ExecuteModel(call_id=call_id, request=request)
+
+    def execute_step(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
+        assert self._tick is None, "a step before the end of the one before"
+        tick = Tick(output.step_id)
+        with self._noting_failure():
+            for handle, share in self._placement.share(output):
+                tick.begin(handle, next(self._calls), share, self._placement)
+        if not tick.waiting:
+            return tick.result()
+        self._tick = tick
+        return BatchRunnerOutput()
+
+    def _end_tick(self) -> BatchRunnerOutput:
+        """The tick's outputs, if every rank has answered."""
+        if self._tick is None or self._tick.waiting:
+            return BatchRunnerOutput()
+        tick, self._tick = self._tick, None
+        return tick.result()
 
     def _retire(self, request_id: str) -> None:
         """Drop what is left of an ended request: for a completed one, that is nothing."""
@@ -175,7 +200,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             for handle in self._handles:
                 if handle.is_dying:
                     raise handle.death()
-        return BatchRunnerOutput(outputs)
+        return BatchRunnerOutput(outputs) if outputs else self._end_tick()
 
     def _select(self, timeout_s: float) -> list[WorkerHandle]:
         """Workers that said something; returns early on `wake`."""
@@ -203,6 +228,20 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                 return self._computed(handle, message)
             case m.OutputReady():
                 return self._output(handle, message, descriptors)
+            case _:
+                self._receive_other(handle, message, descriptors)
+        return []
+
+    def _receive_other(
+        self, handle: WorkerHandle, message: m.FromWorker, descriptors: list[int]
+    ) -> None:
+        match message:
+            case m.StepsTaken():
+                assert self._tick is not None
+                for taken in message.taken:
+                    if taken.packed is not None:
+                        handle.learn(taken.packed, descriptors)
+                self._tick.answered(handle, message, self._placement)
             case m.MethodDone(call_id=call_id):
                 if self._rpcs[call_id].answer(handle.rank, message):
                     del self._rpcs[call_id]
@@ -210,7 +249,6 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                 pass  # heard_at is set
             case _:
                 raise AssertionError(f"{message} after Ready")
-        return []
 
     def _progress(self, handle: WorkerHandle, message: m.StepDone) -> None:
         handle.advance(message.step)
@@ -239,49 +277,26 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
     def _output(
         self, handle: WorkerHandle, message: m.OutputReady, descriptors: list[int]
     ) -> list[RunnerOutput]:
-        handle.segments.drop(message.dropped)
-        for descriptor in descriptors:
-            assert message.segment_id is not None
-            handle.segments.add(message.segment_id, descriptor)
         handle.packing.pop(message.call_id, None)
         forward = self._forwards[message.call_id]
         forward.is_packed = True
         self._end_if_whole(message.call_id)
-        request_id = forward.request.request_id
-        if message.reason is not None:
+        request = forward.request
+        if message.packed is None:
+            assert message.reason is not None
             error = request_error(message.reason, message.message)
-            return [] if forward.is_dropped else [RunnerOutput(request_id, error=error)]
-        output = self._borrow(handle, message, forward.request.seed)
+            return [] if forward.is_dropped else [RunnerOutput(request.request_id, error=error)]
+        handle.learn(message.packed, descriptors)
+        output = handle.borrow(message.packed, request.seed)
         if forward.is_dropped:
             output.release()
             return []
-        return [RunnerOutput(request_id, result=output)]
+        return [RunnerOutput(request.request_id, result=output)]
 
     def _end_if_whole(self, call_id: int) -> None:
         forward = self._forwards[call_id]
         if forward.is_computed and forward.is_packed:
             del self._forwards[call_id]
-
-    def _borrow(self, handle: WorkerHandle, message: m.OutputReady, seed: int) -> DiffusionOutput:
-        output = DiffusionOutput(
-            message.specs, message.inline, seed=seed, rank=handle.rank, metrics=message.metrics
-        )
-        if message.segment_id is None:
-            return output
-        whole = handle.segments.open(message.segment_id)
-        sizes = [tensors.size_bytes(spec) for spec in message.specs]
-        views = tuple(
-            whole[offset : offset + size]
-            for offset, size in zip(message.offsets, sizes, strict=True)
-        )
-        give_back = partial(self._give_back, handle, message.segment_id)
-        return replace(output, data=views, release=give_back)
-
-    def _give_back(self, handle: WorkerHandle, segment_id: int) -> None:
-        """Called from any thread, perhaps after the worker's death."""
-        if handle.segments.release(segment_id):
-            with contextlib.suppress(FatalError):
-                handle.send(m.ReleaseSegment(segment_id=segment_id))
 
     def wake(self) -> None:
         with self._stopping:

@@ -19,11 +19,12 @@ SIMPLE = {
     dict: "dict",
 }
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+DEFAULT_SIZE = 1024  # of pipelines with rotary positions that name no other
 JSON_DEFAULTS = (bool, int, float, str)
 
 
-def capabilities(pipeline: Any) -> Capabilities:
-    """The pipeline's capabilities, without its weights."""
+def capabilities(pipeline: Any, batching: Any = None) -> Capabilities:
+    """The pipeline's capabilities, without its weights. `batching`: what runs several requests."""
     call = inspect.signature(type(pipeline).__call__).parameters
     return Capabilities(
         pipeline=type(pipeline).__name__,
@@ -36,6 +37,10 @@ def capabilities(pipeline: Any) -> Capabilities:
         has_output_type="output_type" in call,
         size_multiple=_size_multiple(pipeline),
         max_size=_max_size(pipeline),
+        default_size=_default_size(pipeline),
+        step_batch=getattr(batching, "step_batch", None),
+        request_batch=getattr(batching, "request_batch", None),
+        has_chunks=getattr(batching, "has_chunks", False),
     )
 
 
@@ -81,3 +86,12 @@ def _max_size(pipeline: Any) -> int | None:
     if lengths is None:
         return None
     return int(min(lengths[1:])) * _size_multiple(pipeline)
+
+
+def _default_size(pipeline: Any) -> int | None:
+    """The height and width where none is given; None: the pipeline's secret."""
+    denoiser = getattr(pipeline, "transformer", None)
+    if getattr(getattr(denoiser, "config", None), "axes_lens", None) is None:
+        return None
+    samples = getattr(pipeline, "default_sample_size", None)
+    return DEFAULT_SIZE if samples is None else int(samples * pipeline.vae_scale_factor)

@@ -1,57 +1,82 @@
 """Request states and transitions, common to all schedulers."""
 
-import abc
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from diffusion_stage.errors import AlreadyExistsError, InternalError, RequestError
 from diffusion_stage.outputs import BatchRunnerOutput, RunnerOutput
 from diffusion_stage.request import DiffusionRequest, DiffusionRequestStatus
+from diffusion_stage.scheduler.compatibility import BatchRule
 from diffusion_stage.scheduler.output import (
     CachedRequestData,
     DiffusionSchedulerOutput,
     NewRequestData,
 )
+from diffusion_stage.scheduler.policy import Fifo, Policy
 
 Status = DiffusionRequestStatus
 
 
 @dataclass(slots=True)
 class SchedulerRequestState:
-    """One admitted request. Finished states stay until `pop_request_state` hands them over."""
+    """One admitted request. Finished states stay until `pop_request_state` hands them over.
 
-    request: DiffusionRequest
-    status: Status = Status.WAITING
-    error: RequestError | None = None
-
-
-class BaseScheduler(abc.ABC):
-    """The source of truth for admitted requests (DIFF-RUNTIME-INV-001).
-
-    Waiting requests run by priority, then by arrival. Not thread-safe: the engine calls it under
-    its lock. Operations take O(log n) in the number of waiting requests.
+    `arrival` counts admissions; `overtaken` how often a later request was scheduled before this.
     """
 
-    def __init__(self) -> None:
+    request: DiffusionRequest
+    arrival: int
+    batch_key: Hashable = None
+    status: Status = Status.WAITING
+    error: RequestError | None = None
+    overtaken: int = 0
+
+    @property
+    def is_queued(self) -> bool:
+        return self.status is Status.WAITING or self.status is Status.PREEMPTED
+
+
+class BaseScheduler:
+    """The source of truth for admitted requests (DIFF-RUNTIME-INV-001).
+
+    Waiting requests run by priority, then by arrival, as far as the policy lets them. Not
+    thread-safe: the engine calls it under its lock. Operations take O(log n) in the number of
+    waiting requests.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._policy = policy or Fifo()
         self.initialize(max_num_running_reqs=1)
 
     def initialize(self, max_num_running_reqs: int) -> None:
         """Forget everything and set the capacity, in requests."""
         self.max_num_running_reqs = max_num_running_reqs
+        self._rule: BatchRule | None = None
         self._states: dict[str, SchedulerRequestState] = {}
         self._queue: list[tuple[int, int, SchedulerRequestState]] = []
         self._deadlines: list[tuple[float, int, SchedulerRequestState]] = []
         self._arrivals = itertools.count()
         self._steps = itertools.count(1)
         self._waiting = 0
-        self._running: dict[str, None] = {}
+        self._waiting_by_key: Counter[Hashable] = Counter()
+        self._running: dict[str, SchedulerRequestState] = {}
+        self._materializing = 0
         self._unreported: set[str] = set()
 
-    @abc.abstractmethod
+    def use_rule(self, rule: BatchRule | None) -> None:
+        """Which requests may run together; None: any. Before the first request."""
+        assert not self._states
+        self._rule = rule
+
     def _can_join(self, state: SchedulerRequestState) -> bool:
         """Whether a waiting request may run beside those that run now."""
+        if self._rule is None or not self._running:
+            return True
+        beside = next(iter(self._running.values()))
+        return beside.batch_key == state.batch_key
 
     def add_request(self, request: DiffusionRequest) -> None:
         """Queue a request. Raises `AlreadyExistsError` while another has its id."""
@@ -61,71 +86,119 @@ class BaseScheduler(abc.ABC):
                 "allowed: an id that is not",
                 field="request_id",
             )
-        state = SchedulerRequestState(request)
+        key = None if self._rule is None else self._rule.key(request)
+        state = SchedulerRequestState(request, next(self._arrivals), key)
         self._states[request.request_id] = state
-        arrival = next(self._arrivals)
-        heapq.heappush(self._queue, (request.priority, arrival, state))
+        self._enqueue(state)
         if request.deadline_at is not None:
-            heapq.heappush(self._deadlines, (request.deadline_at, arrival, state))
-        self._waiting += 1
+            heapq.heappush(self._deadlines, (request.deadline_at, state.arrival, state))
 
-    def schedule(self) -> DiffusionSchedulerOutput:
-        """Admit what fits, and report each finished request once."""
-        cached = CachedRequestData(tuple(self._running))
-        new = tuple(self._admit())
+    def _enqueue(self, state: SchedulerRequestState) -> None:
+        heapq.heappush(self._queue, (state.request.priority, state.arrival, state))
+        self._waiting += 1
+        self._waiting_by_key[state.batch_key] += 1
+
+    def _dequeue(self, state: SchedulerRequestState) -> None:
+        """It waits no more; its entry in the heap goes when it comes up."""
+        self._waiting -= 1
+        self._waiting_by_key[state.batch_key] -= 1
+        if not self._waiting_by_key[state.batch_key]:
+            del self._waiting_by_key[state.batch_key]
+
+    def _first(self) -> SchedulerRequestState | None:
+        """The first of the queue."""
+        while self._queue and not self._queue[0][2].is_queued:  # ended while it waited
+            heapq.heappop(self._queue)
+        return self._queue[0][2] if self._queue else None
+
+    def admission_wait_until(self, now: float) -> float | None:  # noqa: ARG002
+        """Until when `schedule` should wait for more requests (monotonic seconds); None: not."""
+        return None
+
+    def schedule(self, *, admit: bool = True) -> DiffusionSchedulerOutput:
+        """Admit what fits, unless told otherwise, and report each finished request once."""
+        cached, new = list(self._running), []
+        for state in self._admit() if admit else ():
+            request_id = state.request.request_id
+            if state.status is Status.PREEMPTED:
+                cached.append(request_id)
+            else:
+                new.append(NewRequestData(request_id, state.request))
+            state.status = Status.RUNNING
         finished, self._unreported = frozenset(self._unreported), set()
         return DiffusionSchedulerOutput(
             step_id=next(self._steps),
-            scheduled_new_reqs=new,
-            scheduled_cached_reqs=cached,
+            scheduled_new_reqs=tuple(new),
+            scheduled_cached_reqs=CachedRequestData(tuple(cached)),
             finished_req_ids=finished,
             num_running_reqs=len(self._running),
             num_waiting_reqs=self._waiting,
         )
 
-    def _admit(self) -> Iterable[NewRequestData]:
-        while self._queue and len(self._running) < self.max_num_running_reqs:
-            state = self._queue[0][2]
-            if state.status is not Status.WAITING:  # ended while it waited
+    def _admit(self) -> Iterator[SchedulerRequestState]:
+        """Take what runs next out of the queue, one by one."""
+        passed: list[SchedulerRequestState] = []
+        while len(self._running) < self.max_num_running_reqs and (state := self._first()):
+            if self._can_join(state):
                 heapq.heappop(self._queue)
-                continue
-            if not self._can_join(state):
+                self._dequeue(state)
+                self._running[state.request.request_id] = state
+                self._policy.overtake(passed)
+                yield state
+            elif self._policy.may_pass(state, len(passed)):
+                heapq.heappop(self._queue)
+                passed.append(state)
+            else:
                 break
-            heapq.heappop(self._queue)
-            self._waiting -= 1
-            state.status = Status.RUNNING
-            request_id = state.request.request_id
-            self._running[request_id] = None
-            yield NewRequestData(request_id, state.request)
+        for state in passed:
+            heapq.heappush(self._queue, (state.request.priority, state.arrival, state))
 
-    def update_from_output(self, output: BatchRunnerOutput) -> list[str]:
+    def update_from_output(
+        self, output: BatchRunnerOutput, scheduled: DiffusionSchedulerOutput | None = None
+    ) -> list[str]:
         """Take execution's news; returns the ids that became terminal by it.
 
-        News of unknown or finished requests is dropped, and what it borrowed released.
+        News of requests that no worker has is dropped, and what it borrowed released. With
+        `scheduled`, the output carries all of it out: a request of it without news has failed.
         """
         finished = []
-        for news in output.outputs:
-            state = self._states.get(news.request_id)
-            if state is None or state.status.is_finished:
-                if news.result is not None:
-                    news.result.release()
-            elif self._apply(state, news):
-                finished.append(news.request_id)
+        news = {each.request_id: each for each in output.outputs}
+        for request_id in scheduled.scheduled_request_ids if scheduled else ():
+            news.setdefault(request_id, RunnerOutput(request_id))
+        for request_id, each in news.items():
+            state = self._states.get(request_id)
+            if state is None or not self.has_started(request_id):  # news of an attempt that ended
+                if each.result is not None:
+                    each.result.release()
+            elif self._apply(state, each):
+                finished.append(request_id)
         return finished
 
     def _apply(self, state: SchedulerRequestState, news: RunnerOutput) -> bool:
         """Move one request on; returns whether it is finished."""
         if news.error is not None:
             self._finish(state, Status.FINISHED_ERROR, news.error)
+        elif not news.is_finished and news.step_index is not None:
+            return False
         elif news.result is not None:
             self._finish(state, Status.FINISHED_COMPLETED, None)
         elif news.async_output_id is not None:
             self._running.pop(news.request_id, None)
+            self._materializing += state.status is not Status.MATERIALIZING
             state.status = Status.MATERIALIZING
             return False
         else:
             error = InternalError(f"no output for request {news.request_id!r}")
             self._finish(state, Status.FINISHED_ERROR, error)
+        return True
+
+    def preempt_request(self, request_id: str) -> bool:
+        """Let a running request wait again, first of its priority; False if it does not run."""
+        state = self._running.pop(request_id, None)
+        if state is None:
+            return False
+        state.status = Status.PREEMPTED
+        self._enqueue(state)
         return True
 
     def finish_requests(
@@ -145,9 +218,10 @@ class BaseScheduler(abc.ABC):
         self, state: SchedulerRequestState, status: Status, error: RequestError | None
     ) -> None:
         request_id = state.request.request_id
-        if state.status is Status.WAITING:
-            self._waiting -= 1
-        else:  # a worker knows it
+        if state.is_queued:
+            self._dequeue(state)
+        self._materializing -= state.status is Status.MATERIALIZING
+        if state.status is not Status.WAITING:  # a worker knows it
             self._running.pop(request_id, None)
             self._unreported.add(request_id)
         state.status = status
@@ -157,7 +231,7 @@ class BaseScheduler(abc.ABC):
     def _compact(self) -> None:
         """Drop the ended from the heaps before they outnumber the rest."""
         if len(self._queue) > 2 * self._waiting + 16:
-            self._queue = [entry for entry in self._queue if entry[2].status is Status.WAITING]
+            self._queue = [entry for entry in self._queue if entry[2].is_queued]
             heapq.heapify(self._queue)
         if len(self._deadlines) > 2 * len(self._states) + 16:
             self._deadlines = [e for e in self._deadlines if not e[2].status.is_finished]
@@ -190,6 +264,15 @@ class BaseScheduler(abc.ABC):
         """Whether a worker has its forward at hand."""
         return request_id in self._running
 
+    def has_started(self, request_id: str) -> bool:
+        """Whether it is live, and a worker knows it."""
+        state = self._states.get(request_id)
+        return (
+            state is not None
+            and state.status is not Status.WAITING
+            and not state.status.is_finished
+        )
+
     @property
     def has_work(self) -> bool:
         """Live requests, or finishes that no worker has been told of."""
@@ -205,7 +288,7 @@ class BaseScheduler(abc.ABC):
 
     @property
     def num_materializing_reqs(self) -> int:
-        return sum(s.status is Status.MATERIALIZING for s in self._states.values())
+        return self._materializing
 
     def close(self) -> None:
         self.initialize(self.max_num_running_reqs)

@@ -39,3 +39,9 @@ class DiffusionSchedulerOutput:
     def has_news(self) -> bool:
         """Whether executors have anything to do for it that they do not do already."""
         return bool(self.scheduled_new_reqs or self.finished_req_ids)
+
+    @property
+    def scheduled_request_ids(self) -> tuple[str, ...]:
+        """All that run in a step of step mode."""
+        new = tuple(each.request_id for each in self.scheduled_new_reqs)
+        return self.scheduled_cached_reqs.request_ids + new

@@ -23,7 +23,7 @@ from diffusion_stage.errors import (
     RequestError,
     ResourceExhaustedError,
 )
-from diffusion_stage.outputs import Completed, DiffusionOutput, Failed, StepProgress
+from diffusion_stage.outputs import ChunkReady, Completed, DiffusionOutput, Failed, StepProgress
 from diffusion_stage.server.health import Health, Phase
 from diffusion_stage.server.metrics import Metrics
 from diffusion_stage.server.outbox import ClientGoneError, Outbox
@@ -42,7 +42,7 @@ IDLE_POLL_MS = 500
 BURST = 64  # messages read before the engine's events get their turn
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Live:
     """An admitted request of a client."""
 
@@ -50,6 +50,7 @@ class _Live:
     attempt: int
     stream: OutputStream
     arrived_at: float
+    has_stepped: bool = False
 
 
 class Frontend:
@@ -302,10 +303,22 @@ class Frontend:
         for event in stream.take():
             match event:
                 case StepProgress(step=step, total_steps=total):
+                    if not live.has_stepped and step:
+                        live.has_stepped = True
+                        self._metrics.first_step.observe(time.monotonic() - live.arrived_at)
                     progress = w.Progress(
                         request_id=request_id, attempt=attempt, step=step, total_steps=total
                     )
                     self._send(live.client, progress)
+                case ChunkReady(index=index, output=output):
+                    chunk = w.Chunk(
+                        request_id=request_id,
+                        attempt=attempt,
+                        index=index,
+                        outputs=list(output.specs),
+                    )
+                    self._metrics.sent_bytes.inc(sum(len(frame) for frame in output.data))
+                    self._send(live.client, chunk, output.data, output.release)
                 case Failed(error=error):
                     del self._live[request_id]
                     self._metrics.finished.labels(error.reason).inc()
@@ -344,15 +357,19 @@ class Frontend:
             self._send(client, _error(error))
 
     def _forget(self, client: bytes) -> None:
-        """A client's connection is closed: nobody waits for its requests any more."""
+        """A client's connection is closed: nobody waits for its requests any more.
+
+        They are aborted, or go on to their ends where that is the policy, unheard.
+        """
         self._clients.discard(client)
         self._outbox.drop(client)
         for request_id, live in list(self._live.items()):
             if live.client == client:
                 del self._live[request_id]
                 live.stream.close()
-                self._engine.abort(live.stream)
-                logger.info("request %s aborted: its client is gone", request_id)
+                if self._engine.config.engine.consumer_drop == "abort":
+                    self._engine.abort(live.stream)
+                    logger.info("request %s aborted: its client is gone", request_id)
 
 
 def _error(error: RequestError, request_id: str | None = None, attempt: int = 0) -> w.Error:

@@ -14,6 +14,7 @@ from typing import Any
 from diffusion_stage.config.resolve import resolve
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.engine.engine import DiffusionEngine, EngineLoad
+from diffusion_stage.engine.figures import EngineFigures
 from diffusion_stage.errors import ConfigError, EngineDiedError, FatalError, UnavailableError
 from diffusion_stage.pipelines import source
 from diffusion_stage.server import admin, termination, watchdog
@@ -46,7 +47,7 @@ class StageDiffusionProc:
         self._health = Health()
         self._engine: DiffusionEngine | None = None
         self._frontend: Frontend | None = None
-        self._metrics = Metrics(self._load)
+        self._metrics = Metrics(self._load, self._figures)
         self._ending = threading.Lock()
         self._is_terminated = False
 
@@ -188,6 +189,9 @@ class StageDiffusionProc:
     def _load(self) -> EngineLoad:
         return EngineLoad(0, 0, 0) if self._engine is None else self._engine.load()
 
+    def _figures(self) -> EngineFigures | None:
+        return None if self._engine is None else self._engine.figures
+
     def _status(self) -> dict[str, Any]:
         """What `/status` and the control call `status` tell."""
         death = self._health.death
@@ -204,5 +208,6 @@ class StageDiffusionProc:
             status["pipeline"] = capabilities.pipeline if capabilities else None
             status["runtime"] = str(engine.runtime)
             status["load"] = asdict(self._load())
+            status["batches"] = {str(n): count for n, count in sorted(engine.figures.sizes.items())}
             status["workers"] = [asdict(rank) for rank in engine.activity()]
         return status

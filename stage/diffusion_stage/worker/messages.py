@@ -25,6 +25,7 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
     model_revision: str | None
     pipeline_class: str | None
     worker_extension: str | None
+    is_streaming: bool
     store: str
 
 
@@ -33,6 +34,21 @@ class ExecuteModel(Struct, frozen=True, kw_only=True, tag="execute_model"):
 
     call_id: int
     request: DiffusionRequest
+
+
+class ExecuteModelBatch(Struct, frozen=True, kw_only=True, tag="execute_model_batch"):
+    """Run several requests in one call; each is answered as if it had come by itself."""
+
+    calls: tuple[ExecuteModel, ...]
+
+
+class ExecuteStep(Struct, frozen=True, kw_only=True, tag="execute_step"):
+    """Forget `finished`, then take one step with `new` and `cached`; answered by `StepsTaken`."""
+
+    call_id: int
+    new: tuple[DiffusionRequest, ...] = ()
+    cached: tuple[str, ...] = ()
+    finished: tuple[str, ...] = ()
 
 
 class CallMethod(Struct, frozen=True, kw_only=True, tag="call_method"):
@@ -95,22 +111,56 @@ class ComputeDone(Struct, frozen=True, kw_only=True, tag="compute_done"):
     fatal: str | None = None
 
 
-class OutputReady(Struct, frozen=True, kw_only=True, tag="output_ready"):
-    """The output is packed: in `inline`, or in a segment at `offsets`.
+class Packed(Struct, frozen=True, kw_only=True):
+    """An output: in `inline`, or in a segment at `offsets`.
 
-    A segment's descriptor comes with the first message that names it. `reason` and `message` tell
-    why packing failed. `dropped` are segments that the worker has closed.
+    A segment's descriptor comes with the first message that names it. `dropped` are segments that
+    the worker has closed.
     """
 
-    call_id: int
     specs: tuple[Tensor, ...] = ()
     inline: tuple[bytes, ...] = ()
     segment_id: int | None = None
     offsets: tuple[int, ...] = ()
     metrics: dict[str, float] = {}
+    dropped: tuple[int, ...] = ()
+
+
+class OutputReady(Struct, frozen=True, kw_only=True, tag="output_ready"):
+    """The output is packed, or could not be, for `reason` and `message`."""
+
+    call_id: int
+    packed: Packed | None = None
     reason: str | None = None
     message: str = ""
-    dropped: tuple[int, ...] = ()
+
+
+class StepTaken(Struct, frozen=True, kw_only=True):
+    """What one request's step came to; `packed` before the end is a chunk of its output."""
+
+    request_id: str
+    step_index: int = 0
+    total_steps: int = 0
+    is_finished: bool = False
+    packed: Packed | None = None
+    reason: str | None = None
+    message: str = ""
+    field: str | None = None
+
+
+class StepsTaken(Struct, frozen=True, kw_only=True, tag="steps_taken"):
+    """The answer to `ExecuteStep`, with a `StepTaken` for each request of it, in any order.
+
+    Descriptors of new segments come with it, in the order of `packed`. `batch_size` is that of the
+    forward, which took `step_ms` milliseconds. `fatal` as in `ComputeDone`.
+    """
+
+    call_id: int
+    taken: tuple[StepTaken, ...] = ()
+    batch_size: int = 0
+    step_ms: float = 0.0
+    fatal: str | None = None
+    message: str = ""
 
 
 class MethodDone(Struct, frozen=True, kw_only=True, tag="method_done"):
@@ -123,8 +173,19 @@ class HereIAm(Struct, frozen=True, kw_only=True, tag="here_i_am"):
     """The answer to `AreYouThere`."""
 
 
-ToWorker = ExecuteModel | CallMethod | AbortCall | ReleaseSegment | AreYouThere | Stop
-FromWorker = Ready | StartFailed | StepDone | ComputeDone | OutputReady | MethodDone | HereIAm
+ToWorker = (
+    ExecuteModel
+    | ExecuteModelBatch
+    | ExecuteStep
+    | CallMethod
+    | AbortCall
+    | ReleaseSegment
+    | AreYouThere
+    | Stop
+)
+FromWorker = (
+    Ready | StartFailed | StepDone | ComputeDone | OutputReady | StepsTaken | MethodDone | HereIAm
+)
 
 to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)

@@ -9,8 +9,8 @@ import torch
 from diffusion_stage.errors import InternalError
 from diffusion_stage.wire import tensors
 from diffusion_stage.wire.messages import Tensor
-from diffusion_stage.worker.messages import OutputReady
-from diffusion_stage.worker.runner import ModelOutput
+from diffusion_stage.worker.messages import Packed
+from diffusion_stage.worker.model_output import ModelOutput
 from diffusion_stage.worker.segments import SegmentPool, layout
 
 INLINE_BYTES = 64 << 10
@@ -57,8 +57,8 @@ def _pixels(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return (array * 255).round().astype("uint8")
 
 
-def pack(call_id: int, output: ModelOutput, pool: SegmentPool) -> tuple[OutputReady, list[int]]:
-    """The message that hands the output over, and the descriptors to send with it.
+def pack(output: ModelOutput, pool: SegmentPool) -> tuple[Packed, list[int]]:
+    """What hands the output over in a message, and the descriptors to send with that.
 
     Small outputs travel in the message. Raises `OSError` when there is no memory for a segment.
     """
@@ -80,8 +80,7 @@ def pack(call_id: int, output: ModelOutput, pool: SegmentPool) -> tuple[OutputRe
             np.copyto(view.reshape(array.shape), array)
         if not segment.is_known:
             descriptors, segment.is_known = [segment.descriptor], True
-    message = OutputReady(
-        call_id=call_id,
+    packed = Packed(
         specs=specs,
         inline=inline,
         segment_id=segment_id,
@@ -92,4 +91,4 @@ def pack(call_id: int, output: ModelOutput, pool: SegmentPool) -> tuple[OutputRe
         },
         dropped=pool.take_dropped(),
     )
-    return message, descriptors
+    return packed, descriptors

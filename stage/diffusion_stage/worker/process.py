@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -33,13 +34,14 @@ from diffusion_stage.worker.channel import Channel, ChannelClosedError
 from diffusion_stage.worker.death_notice import DeathNotice
 
 if TYPE_CHECKING:
-    from diffusion_stage.worker.runner import ModelOutput
+    from diffusion_stage.worker.model_output import ModelOutput
+    from diffusion_stage.worker.steps import StepOutput
     from diffusion_stage.worker.wrapper import WorkerWrapperBase
 
 logger = logging.getLogger(__name__)
 
 PACKED_AHEAD = 2  # outputs that wait for packing before the next forward has to wait
-Work = m.ExecuteModel | m.CallMethod | m.Stop
+Work = m.ExecuteModel | m.ExecuteModelBatch | m.ExecuteStep | m.CallMethod | m.Stop
 
 
 class WorkerProc:
@@ -69,6 +71,10 @@ class WorkerProc:
             match work:
                 case m.ExecuteModel():
                     self._execute(wrapper, work)
+                case m.ExecuteModelBatch():
+                    self._execute_batch(wrapper, work.calls)
+                case m.ExecuteStep():
+                    self._step(wrapper, work)
                 case m.CallMethod():
                     self._call(wrapper, work)
         self._outputs.put(None)
@@ -124,21 +130,97 @@ class WorkerProc:
         else:
             self._outputs.put((call_id, output))
             self._send(m.ComputeDone(call_id=call_id))
-        finally:  # calls come in order, so an abort of this one or an earlier one is spent
-            self._aborted.difference_update([i for i in tuple(self._aborted) if i <= call_id])
+        finally:
+            self._spend_aborts(call_id)
+
+    def _spend_aborts(self, call_id: int) -> None:
+        """Calls come in order, so an abort of this one or an earlier one is spent."""
+        self._aborted.difference_update([i for i in tuple(self._aborted) if i <= call_id])
+
+    def _execute_batch(self, wrapper: "WorkerWrapperBase", calls: Sequence[m.ExecuteModel]) -> None:
+        """All in one call; if that fails, each alone, so that only one of them pays for it."""
+
+        def on_step(step: int, total_steps: int) -> None:
+            if all(call.call_id in self._aborted for call in calls):
+                raise CancelledError("cancelled between two steps")
+            for call in calls:
+                self._send(m.StepDone(call_id=call.call_id, step=step, total_steps=total_steps))
+
+        try:
+            outputs = wrapper.execute_model_batch([call.request for call in calls], on_step)
+        except RequestError as error:
+            logger.warning("a call of %d requests failed, each runs alone: %s", len(calls), error)
+            for call in calls:
+                self._execute(wrapper, call)
+            return
+        for call, output in zip(calls, outputs, strict=True):
+            self._outputs.put((call.call_id, output))
+            self._send(m.ComputeDone(call_id=call.call_id))
+        self._spend_aborts(calls[-1].call_id)
+
+    def _step(self, wrapper: "WorkerWrapperBase", work: m.ExecuteStep) -> None:
+        """A step, and its outputs packed, before the answer."""
+        start = time.perf_counter()
+        outputs = wrapper.execute_stepwise(work.new, work.cached, work.finished)
+        step_ms = 1000 * (time.perf_counter() - start)
+        taken, descriptors, fatal, message = [], list[int](), None, ""
+        for output in outputs:
+            if isinstance(output.error, InternalError):
+                fatal, message = self._look_into(wrapper, output.request_id, output.error)
+            taken.append(self._taken(output, descriptors))
+        self._send(
+            m.StepsTaken(
+                call_id=work.call_id,
+                taken=tuple(taken),
+                batch_size=sum(each.step_index > 0 for each in taken),
+                step_ms=step_ms,
+                fatal=fatal,
+                message=message,
+            ),
+            descriptors,
+        )
+
+    def _taken(self, output: "StepOutput", descriptors: list[int]) -> m.StepTaken:
+        from diffusion_stage.worker import packing
+
+        error, packed = output.error, None
+        if output.output is not None:
+            try:
+                packed, new = packing.pack(output.output, self._pool)
+                descriptors += new
+            except Exception as failed:
+                logger.exception("request %s: packing failed", output.request_id)
+                error = _packing_error(failed)
+        return m.StepTaken(
+            request_id=output.request_id,
+            step_index=output.step_index,
+            total_steps=output.total_steps,
+            is_finished=output.is_finished,
+            packed=packed,
+            reason=error.reason if error else None,
+            message=str(error) if error else "",
+            field=error.field if error else None,
+        )
+
+    def _look_into(
+        self, wrapper: "WorkerWrapperBase", what: object, error: RequestError
+    ) -> tuple[str | None, str]:
+        """The reason of the `FatalError` behind an internal error, if the device is lost."""
+        logger.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
+        try:
+            wrapper.check_device()
+        except AcceleratorError as lost:
+            return lost.reason, f"{lost} (after {error})"
+        return None, str(error)
 
     def _failure(
         self, wrapper: "WorkerWrapperBase", call_id: int, error: RequestError
     ) -> m.ComputeDone:
-        fatal = None
+        fatal, message = None, str(error)
         if isinstance(error, InternalError):
-            logger.error("call %d failed\n%s", call_id, "".join(traceback.format_exception(error)))
-            try:
-                wrapper.check_device()
-            except AcceleratorError as lost:
-                fatal, error = lost.reason, InternalError(f"{lost} (after {error})")
+            fatal, message = self._look_into(wrapper, f"call {call_id}", error)
         return m.ComputeDone(
-            call_id=call_id, reason=error.reason, message=str(error), field=error.field, fatal=fatal
+            call_id=call_id, reason=error.reason, message=message, field=error.field, fatal=fatal
         )
 
     def _pack(self) -> None:
@@ -148,11 +230,12 @@ class WorkerProc:
             call_id, output = item
             descriptors: Sequence[int] = ()
             try:
-                message, descriptors = packing.pack(call_id, output, self._pool)
+                packed, descriptors = packing.pack(output, self._pool)
+                message = m.OutputReady(call_id=call_id, packed=packed)
             except Exception as error:
                 logger.exception("call %d: packing failed", call_id)
-                text = f"the output could not be packed: {type(error).__name__}: {error}"
-                message = m.OutputReady(call_id=call_id, reason=InternalError.reason, message=text)
+                failed = _packing_error(error)
+                message = m.OutputReady(call_id=call_id, reason=failed.reason, message=str(failed))
             self._send(message, descriptors)
             del item, output
 
@@ -170,6 +253,10 @@ class WorkerProc:
             self._channel.send(m.encoder.encode(message), descriptors)
         except ChannelClosedError:
             os._exit(EngineDiedError.exit_code)
+
+
+def _packing_error(error: Exception) -> InternalError:
+    return InternalError(f"the output could not be packed: {type(error).__name__}: {error}")
 
 
 def main(channel_fd: int, lifeline_fd: int, notice_fd: int) -> None:

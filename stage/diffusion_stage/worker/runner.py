@@ -1,8 +1,7 @@
-"""Runs the pipeline: one request's call, with progress and abort between steps."""
+"""Runs the pipeline: calls for one request or several, or single steps of all that run."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,42 +17,47 @@ from diffusion_stage.errors import (
 )
 from diffusion_stage.pipelines import inspection, loader
 from diffusion_stage.pipelines.source import ModelSource
+from diffusion_stage.pipelines.steps import protocol
+from diffusion_stage.pipelines.steps.state import StepRequestState
 from diffusion_stage.request import DiffusionRequest, InputTensor
 from diffusion_stage.wire import tensors
+from diffusion_stage.worker.model_output import ModelOutput, fields_of
+from diffusion_stage.worker.steps import StepOutput, StepRunner
 
 OUTPUT_TYPES = {"image": "np", "tensor": "pt", "latent": "latent"}
 OnStep = Callable[[int, int], None]
 """Called after each step with the steps done and all steps; may raise `CancelledError`."""
 
 
-@dataclass(slots=True)
-class ModelOutput:
-    """What a forward left on the device, named, with how long it took in milliseconds."""
-
-    tensors: dict[str, Any]
-    is_image: bool
-    forward_ms: float
-
-
 class DiffusionModelRunner:
     """Owns the pipeline of one device. One call at a time, always from the same thread."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, device: torch.device, dtype: torch.dtype, *, is_streaming: bool = False
+    ) -> None:
         self._device = device
         self._dtype = dtype
+        self._is_streaming = is_streaming
         self._pipeline: Any = None
+        self._batching: Any = None
+        self._steps: StepRunner | None = None
 
     def load_model(self, source: ModelSource, *, pipeline_class: str | None) -> Capabilities:
         """Load the pipeline. Raises as `loader.load`."""
         self._pipeline = loader.load(
             source, device=self._device, dtype=self._dtype, pipeline_class=pipeline_class
         )
-        self._capabilities = inspection.capabilities(self._pipeline)
+        self._batching = protocol.find(self._pipeline)
+        self._capabilities = inspection.capabilities(self._pipeline, self._batching)
+        if isinstance(self._batching, protocol.SupportsStepExecution):
+            self._steps = StepRunner(
+                self._batching, self._state, self._classify, is_streaming=self._is_streaming
+            )
         return self._capabilities
 
     def release(self) -> None:
         """Drop the model, so that its memory can be used again."""
-        self._pipeline = None
+        self._pipeline = self._batching = self._steps = None
 
     def execute_model(self, request: DiffusionRequest, on_step: OnStep) -> ModelOutput:
         """Run one request from start to end.
@@ -64,31 +68,59 @@ class DiffusionModelRunner:
         """
         has_begun = False
 
-        def step_end(
-            pipeline: Any, step: int, _timestep: Any, kwargs: dict[str, Any]
-        ) -> dict[str, Any]:
+        def on_first(step: int, total_steps: int) -> None:
             nonlocal has_begun
             has_begun = True
-            on_step(step + 1, max(step + 1, pipeline.num_timesteps))
-            return kwargs
+            on_step(step, total_steps)
 
         start = time.perf_counter()
         try:
             with torch.no_grad():
-                returned = self._pipeline(**self._arguments(request, step_end))
-        except RequestError:
-            raise
+                returned = self._pipeline(**self._arguments(request, _callback(on_first)))
+            return ModelOutput(fields_of(returned), request.output == "image", _ms_since(start))
         except Exception as error:
-            raise self._classify(error, has_begun=has_begun) from error
-        forward_ms = 1000 * (time.perf_counter() - start)
-        return ModelOutput(_fields(returned), request.output == "image", forward_ms)
+            raise self._classify(error, has_begun) from error
 
-    def _arguments(self, request: DiffusionRequest, step_end: Any) -> dict[str, Any]:
+    def execute_model_batch(
+        self, requests: Sequence[DiffusionRequest], on_step: OnStep
+    ) -> list[ModelOutput]:
+        """Run several requests in one call; the outputs come in their order.
+
+        Raises as `execute_model`, for all of them: whoever calls runs each alone then.
+        """
+        start = time.perf_counter()
+        shared: dict[str, Any] = {}
+        if self._capabilities.has_step_callback:
+            shared["callback_on_step_end"] = _callback(on_step)
+        try:
+            with torch.no_grad():
+                called = self._batching.call_batch([self._state(r) for r in requests], shared)
+            took_ms = _ms_since(start)
+            return [
+                ModelOutput(fields_of(fields), request.output == "image", took_ms)
+                for request, fields in zip(requests, called, strict=True)
+            ]
+        except Exception as error:
+            raise self._classify(error, True) from error
+
+    def execute_stepwise(
+        self, new: Sequence[DiffusionRequest], cached: Sequence[str], finished: Sequence[str]
+    ) -> list[StepOutput]:
+        """One step of `new` and `cached`. An error comes as the output of its request."""
+        assert self._steps is not None
+        return self._steps.execute(new, cached, finished)
+
+    def _state(self, request: DiffusionRequest) -> StepRequestState:
         arguments = {**request.params, **{i.spec.name: self._input(i) for i in request.inputs}}
         # On the CPU whatever the device: the same seed then draws the same noise everywhere.
-        arguments["generator"] = torch.Generator("cpu").manual_seed(request.seed)
+        generator = torch.Generator("cpu").manual_seed(request.seed)
         if self._capabilities.has_output_type:
             arguments["output_type"] = OUTPUT_TYPES[request.output]
+        return StepRequestState(request, arguments, generator)
+
+    def _arguments(self, request: DiffusionRequest, step_end: Any) -> dict[str, Any]:
+        state = self._state(request)
+        arguments = state.arguments | {"generator": state.generator}
         if self._capabilities.has_step_callback:
             arguments["callback_on_step_end"] = step_end
         return arguments
@@ -100,7 +132,9 @@ class DiffusionModelRunner:
         tensor = torch.from_numpy(tensors.array(given.spec, given.data).copy()).to(self._device)
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
-    def _classify(self, error: Exception, *, has_begun: bool) -> RequestError:
+    def _classify(self, error: Exception, has_begun: bool) -> RequestError:
+        if isinstance(error, RequestError):
+            return error
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if isinstance(error, torch.OutOfMemoryError):
             torch.accelerator.empty_cache()
@@ -114,6 +148,22 @@ class DiffusionModelRunner:
         return InternalError(text)
 
 
+def _callback(on_step: OnStep) -> Any:
+    """`on_step` as diffusers calls it."""
+
+    def step_end(
+        pipeline: Any, step: int, _timestep: Any, kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        on_step(step + 1, max(step + 1, pipeline.num_timesteps))
+        return kwargs
+
+    return step_end
+
+
+def _ms_since(start: float) -> float:
+    return 1000 * (time.perf_counter() - start)
+
+
 def _images(given: InputTensor) -> Any:
     pictures = tensors.array(given.spec, given.data)
     if pictures.dtype != np.uint8 or pictures.ndim != 4 or pictures.shape[-1] not in (1, 3, 4):
@@ -124,31 +174,3 @@ def _images(given: InputTensor) -> Any:
             field=given.spec.name,
         )
     return pictures.squeeze(-1) if pictures.shape[-1] == 1 else pictures
-
-
-def _fields(returned: Any) -> dict[str, Any]:
-    """The tensors of a pipeline's return value: an output class, a tuple, or a bare array."""
-    if isinstance(returned, dict):
-        found = {name: _as_array(value) for name, value in returned.items()}
-    else:
-        values = returned if isinstance(returned, tuple) else (returned,)
-        found = {f"output_{i}": _as_array(value) for i, value in enumerate(values)}
-    kept = {name: value for name, value in found.items() if value is not None}
-    if not kept:
-        raise InternalError(f"the pipeline returned no tensor, but a {type(returned).__name__}")
-    return kept
-
-
-def _as_array(value: Any) -> Any:
-    """A tensor or array as it is, a list of them stacked; None for anything else."""
-    if isinstance(value, (torch.Tensor, np.ndarray)):
-        return value
-    if isinstance(value, list) and value:
-        if isinstance(value[0], Image.Image):
-            return np.stack([np.asarray(picture) for picture in value])
-        parts = [_as_array(part) for part in value]
-        if all(isinstance(part, torch.Tensor) for part in parts):
-            return torch.stack(parts)
-        if all(isinstance(part, np.ndarray) for part in parts):
-            return np.stack(parts)
-    return None

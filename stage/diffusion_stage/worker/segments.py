@@ -93,6 +93,9 @@ class SegmentReader:
         finally:
             os.close(descriptor)
 
+    def knows(self, segment_id: int) -> bool:
+        return segment_id in self._mapped
+
     def open(self, segment_id: int) -> memoryview:
         self._leases.add(segment_id)
         return memoryview(self._mapped[segment_id])

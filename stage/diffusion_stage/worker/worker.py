@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from diffusion_stage.pipelines import source
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.worker import groups
 from diffusion_stage.worker.messages import WorkerSpec
-from diffusion_stage.worker.runner import DiffusionModelRunner, ModelOutput, OnStep
+from diffusion_stage.worker.model_output import ModelOutput
+from diffusion_stage.worker.runner import DiffusionModelRunner, OnStep
+from diffusion_stage.worker.steps import StepOutput
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +40,9 @@ class DiffusionWorker:
     def load_model(self) -> Capabilities:
         """Load the pipeline and say what it can do. Raises as `pipelines.loader.load`."""
         dtype = _dtype(self._spec.dtype, self._device)
-        self._runner = DiffusionModelRunner(self._device, dtype)
+        self._runner = DiffusionModelRunner(
+            self._device, dtype, is_streaming=self._spec.is_streaming
+        )
         found = source.find(self._spec.model_uri, self._spec.model_revision)
         capabilities = self._runner.load_model(found, pipeline_class=self._spec.pipeline_class)
         logger.info(
@@ -48,6 +53,18 @@ class DiffusionWorker:
     def execute_model(self, request: DiffusionRequest, on_step: OnStep) -> ModelOutput:
         """Run one request; raises as `DiffusionModelRunner.execute_model`."""
         return self._runner.execute_model(request, on_step)
+
+    def execute_model_batch(
+        self, requests: Sequence[DiffusionRequest], on_step: OnStep
+    ) -> list[ModelOutput]:
+        """Run several in one call; raises as `DiffusionModelRunner.execute_model_batch`."""
+        return self._runner.execute_model_batch(requests, on_step)
+
+    def execute_stepwise(
+        self, new: Sequence[DiffusionRequest], cached: Sequence[str], finished: Sequence[str]
+    ) -> list[StepOutput]:
+        """One step of `new` and `cached`, after forgetting `finished`."""
+        return self._runner.execute_stepwise(new, cached, finished)
 
     def check_device(self) -> None:
         """Raises `AcceleratorError` when the device is lost and only a new process can help."""

@@ -1,6 +1,7 @@
 """The one door to a worker: makes it, with its extension, and calls its methods by name."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from diffusion_stage.capabilities import Capabilities
@@ -8,7 +9,9 @@ from diffusion_stage.errors import ConfigError, InvalidArgumentError
 from diffusion_stage.pipelines import loader
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.worker.messages import WorkerSpec
-from diffusion_stage.worker.runner import ModelOutput, OnStep
+from diffusion_stage.worker.model_output import ModelOutput
+from diffusion_stage.worker.runner import OnStep
+from diffusion_stage.worker.steps import StepOutput
 from diffusion_stage.worker.worker import DiffusionWorker
 
 logger = logging.getLogger(__name__)
@@ -31,6 +34,16 @@ class WorkerWrapperBase:
 
     def execute_model(self, request: DiffusionRequest, on_step: OnStep) -> ModelOutput:
         return self._worker.execute_model(request, on_step)
+
+    def execute_model_batch(
+        self, requests: Sequence[DiffusionRequest], on_step: OnStep
+    ) -> list[ModelOutput]:
+        return self._worker.execute_model_batch(requests, on_step)
+
+    def execute_stepwise(
+        self, new: Sequence[DiffusionRequest], cached: Sequence[str], finished: Sequence[str]
+    ) -> list[StepOutput]:
+        return self._worker.execute_stepwise(new, cached, finished)
 
     def check_device(self) -> None:
         self._worker.check_device()

@@ -2,15 +2,42 @@
 
 import pytest
 
-from diffusion_stage.config.resolve import ExecutionMode, resolve
+from diffusion_stage.config.resolve import ExecutionMode, check, resolve
 from diffusion_stage.errors import ConfigError
-from tests.stage.builders import make_config
+from tests.stage.builders import CAPABILITIES, make_config
 
 
 def test_one_device_runs_one_request_at_a_time():
     runtime = resolve(make_config())
     assert runtime.mode is ExecutionMode.REQUEST_SINGLE
     assert (runtime.world_size, runtime.max_num_running_reqs) == (1, 1)
+
+
+def test_more_than_one_request_at_a_time_is_one_call_for_all():
+    runtime = resolve(make_config(max_num_seqs=4))
+    assert runtime.mode is ExecutionMode.REQUEST_FUSED
+    assert runtime.max_num_running_reqs == 4
+
+
+@pytest.mark.parametrize("given", [{"step_execution": True}, {"streaming_output": True}])
+def test_streaming_implies_steps(given):
+    runtime = resolve(make_config(num_gpus=2, max_num_seqs=4, **given))
+    assert runtime.mode is ExecutionMode.STEP
+    assert runtime.max_num_running_reqs == 8
+    assert runtime.is_streaming == ("streaming_output" in given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"step_execution": True}, "FakePipeline does not run step by step"),
+        ({"max_num_seqs": 3}, "--max-num-seqs 3: FakePipeline declares no request batches"),
+    ],
+)
+def test_a_pipeline_that_cannot_run_so_is_told_at_the_start(given, words):
+    """A14: not at the first request."""
+    with pytest.raises(ConfigError, match=words):
+        check(resolve(make_config(**given)), CAPABILITIES)
 
 
 @pytest.mark.parametrize("given", [{}, {"data_parallel_size": 3}])
@@ -30,9 +57,11 @@ def test_the_answer_is_one_line_to_read():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"step_execution": True}, "--step-execution"),
-        ({"streaming_output": True}, "--streaming-output"),
-        ({"max_num_seqs": 4}, "--max-num-seqs 4: .*allowed: 1"),
+        ({"max_num_seqs": 4, "num_gpus": 2}, "--max-num-seqs 4 .*allowed: 1, or --step-execution"),
+        (
+            {"step_execution": True, "request_batch_max_wait_ms": 5},
+            "--request-batch-max-wait-ms 5.0 with step execution",
+        ),
         ({"executor": "uni", "num_gpus": 2}, "--executor uni with --num-gpus 2; allowed: one"),
         ({"data_parallel_size": 2}, "--data-parallel-size 2 with --num-gpus 1; they must be equal"),
         ({"num_gpus": 4, "data_parallel_size": 2}, "--data-parallel-size 2 with --num-gpus 4"),

@@ -39,9 +39,8 @@ def segment(worker, call_id, *, segment_id=1, descriptor=True, **given):
     file = os.memfd_create("test")
     os.truncate(file, PAGE)
     os.pwrite(file, b"abc", 0)
-    message = m.OutputReady(
-        call_id=call_id, specs=(PIXEL,), segment_id=segment_id, offsets=(0,), **given
-    )
+    packed = m.Packed(specs=(PIXEL,), segment_id=segment_id, offsets=(0,), **given)
+    message = m.OutputReady(call_id=call_id, packed=packed)
     worker.say(message, [file] if descriptor else [])
     os.close(file)
 

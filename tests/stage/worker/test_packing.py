@@ -9,8 +9,8 @@ import torch
 
 from diffusion_stage.errors import InternalError
 from diffusion_stage.wire import tensors
+from diffusion_stage.worker.model_output import ModelOutput
 from diffusion_stage.worker.packing import INLINE_BYTES, materialize, pack
-from diffusion_stage.worker.runner import ModelOutput
 from diffusion_stage.worker.segments import SegmentPool, SegmentReader
 
 CHANCE = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_what_is_no_picture_stays_a_tensor(shape, is_image):
 )
 def test_tensors_of_every_type_of_the_wire_survive(dtype, pool):
     given = torch.arange(-3, 9).reshape(3, 4).to(dtype)
-    packed = pack(1, left(is_image=False, latents=given), pool)
+    packed = pack(left(is_image=False, latents=given), pool)
     read_back = read(*packed, SegmentReader())["latents"]
     assert packed[0].specs[0].dtype == str(dtype).removeprefix("torch.")
     np.testing.assert_array_equal(
@@ -106,7 +106,7 @@ def test_tensors_of_every_type_of_the_wire_survive(dtype, pool):
 
 def test_a_tensor_that_is_no_block_of_memory_is_copied_in_order(pool):
     given = torch.arange(12.0).reshape(3, 4).T
-    packed = pack(1, left(is_image=False, latents=given), pool)
+    packed = pack(left(is_image=False, latents=given), pool)
     np.testing.assert_array_equal(read(*packed, SegmentReader())["latents"], given.numpy())
 
 
@@ -121,13 +121,13 @@ def test_a_tensor_that_is_no_block_of_memory_is_copied_in_order(pool):
 )
 def test_numbers_that_the_wire_does_not_carry_are_refused_by_name(value, pool):
     with pytest.raises(InternalError, match=r"output strange is .*; the wire carries bool, uint8"):
-        pack(1, left(is_image=False, strange=value), pool)
+        pack(left(is_image=False, strange=value), pool)
 
 
 def test_a_small_output_travels_in_the_message(pool):
     given = CHANCE.random(INLINE_BYTES // 8)
-    message, descriptors = pack(7, left(is_image=False, latents=given), pool)
-    assert (message.call_id, message.segment_id, descriptors) == (7, None, [])
+    message, descriptors = pack(left(is_image=False, latents=given), pool)
+    assert (message.segment_id, descriptors) == (None, [])
     np.testing.assert_array_equal(read(message, [], SegmentReader())["latents"], given)
     assert message.metrics["forward_ms"] == 12.5
     assert message.metrics["pack_ms"] >= 0
@@ -135,7 +135,7 @@ def test_a_small_output_travels_in_the_message(pool):
 
 def test_a_large_output_travels_in_shared_memory(pool):
     given = {"a": CHANCE.random(INLINE_BYTES), "b": CHANCE.random((3, 5)), "c": np.zeros(0)}
-    message, descriptors = pack(1, left(is_image=False, **given), pool)
+    message, descriptors = pack(left(is_image=False, **given), pool)
     assert message.inline == ()
     found = handed_over(message, descriptors, SegmentReader())
     for name, value in given.items():
@@ -145,11 +145,11 @@ def test_a_large_output_travels_in_shared_memory(pool):
 def test_a_known_segment_is_filled_again_without_its_descriptor(pool):
     reader = SegmentReader()
     first, second = (left(is_image=False, x=CHANCE.random(INLINE_BYTES)) for _ in range(2))
-    message, descriptors = pack(1, first, pool)
+    message, descriptors = pack(first, pool)
     handed_over(message, descriptors, reader)
     reader.release(message.segment_id)
     pool.take_back(message.segment_id)
-    again, none = pack(2, second, pool)
+    again, none = pack(second, pool)
     assert (again.segment_id, none) == (message.segment_id, [])
     np.testing.assert_array_equal(read(again, [], reader)["x"], second.tensors["x"])
 
@@ -158,7 +158,7 @@ def test_outputs_that_are_read_at_the_same_time_share_no_memory(pool):
     reader = SegmentReader()
     given = [CHANCE.random(INLINE_BYTES) for _ in range(2)]
     found = [
-        handed_over(*pack(n, left(is_image=False, x=x), pool), reader)["x"]
+        handed_over(*pack(left(is_image=False, x=x), pool), reader)["x"]
         for n, x in enumerate(given)
     ]
     np.testing.assert_array_equal(found, given)

@@ -20,6 +20,7 @@ def make_wrapper(model="/models/m", **given):
             "model_revision": None,
             "pipeline_class": f"{FAKES}:Pipeline",
             "worker_extension": None,
+            "is_streaming": False,
             "store": "",
         }
         | given
