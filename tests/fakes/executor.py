@@ -75,6 +75,8 @@ class FakeExecutor(DiffusionExecutor):
             raise said
         if said is None:
             return BatchRunnerOutput()
+        if isinstance(said, BatchRunnerOutput):
+            return said
         return BatchRunnerOutput(said if isinstance(said, list) else [said])
 
     def wake(self):
