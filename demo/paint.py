@@ -28,6 +28,7 @@ class Answers:
     failures: list[Event] = field(default_factory=list)
     workers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
+    batches: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
         match event["event"]:
@@ -37,6 +38,8 @@ class Answers:
                 self.steps[event["id"]] = event["step"]
             case "workers":
                 self.workers = event["workers"]
+            case "batches":
+                self.batches = event["batches"]
             case "done" | "failed" | "failure" as kind:
                 getattr(self, kind if kind != "failure" else "failures").append(event)
 

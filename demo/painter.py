@@ -61,6 +61,8 @@ async def main(job: dict[str, Any]) -> None:
     async with AsyncStageClient(job["address"]) as client:
         tell("workers", workers=await client.control("workers"))
         await asyncio.gather(*(paint(client, each, job["params"]) for each in job["requests"]))
+        status = await client.control("status")
+        tell("batches", batches={name: each["batches"] for name, each in status.items()})
 
 
 if __name__ == "__main__":

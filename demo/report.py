@@ -36,12 +36,16 @@ class Requests:
 
 @dataclass(slots=True)
 class Report:
-    """Filled as the demo goes; also of a demo that fails, as far as it came."""
+    """Filled as the demo goes; also of a demo that fails, as far as it came.
+
+    `batches`: after each round, how many steps ran with how many requests.
+    """
 
     steps: list[dict[str, str | float]] = field(default_factory=list)
     icons: Icons = field(default_factory=Icons)
     death: Death = field(default_factory=Death)
     requests: Requests = field(default_factory=Requests)
+    batches: list[dict[int, int]] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
 
     def write(self, path: Path) -> None:

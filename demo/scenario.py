@@ -95,6 +95,10 @@ class Scenario:
         self._narrator.say(
             f"{_shares(answers)}; {sum(right)} of {len(right)} are what they should be"
         )
+        sizes = _batch_sizes(answers)
+        self._report.batches.append(sizes)
+        counts = ", ".join(f"{size}: {count}" for size, count in sizes.items())
+        self._narrator.say(f"steps by number of requests in the batch: {counts}")
 
     def kill_a_worker(self) -> None:
         """While all workers are at work; the client's requests are answered all the same."""
@@ -160,3 +164,12 @@ def _shares(answers: Answers) -> str:
         who = f"{event['replica']} worker {event['rank']}"
         counts[who] = counts.get(who, 0) + 1
     return ", ".join(f"{who}: {count}" for who, count in sorted(counts.items()))
+
+
+def _batch_sizes(answers: Answers) -> dict[int, int]:
+    """How many steps the workers took with how many requests, since they started."""
+    counts: dict[int, int] = {}
+    for sizes in answers.batches.values():
+        for size, count in sizes.items():
+            counts[int(size)] = counts.get(int(size), 0) + count
+    return dict(sorted(counts.items()))

@@ -88,6 +88,9 @@ class Engine(Part):
     max_num_seqs: Annotated[int, Field(ge=1, le=256)] | None = None
     step_execution: bool | None = None
     streaming_output: bool | None = None
+    scheduling_policy: Literal["fifo", "lookahead"] | None = None
+    request_batch_max_wait_ms: Annotated[int, Field(ge=0, le=60000)] | None = None
+    consumer_drop: Literal["abort", "detach"] | None = None
     max_queue: Annotated[int, Field(ge=1, le=100000)] | None = None
     warmup: bool | None = None
 

@@ -60,6 +60,9 @@ def _engine(engine: Engine) -> list[str]:
         *_given("max-num-seqs", engine.max_num_seqs),
         *(["--step-execution"] if engine.step_execution else []),
         *(["--streaming-output"] if engine.streaming_output else []),
+        *_given("scheduling-policy", engine.scheduling_policy),
+        *_given("request-batch-max-wait-ms", engine.request_batch_max_wait_ms),
+        *_given("consumer-drop", engine.consumer_drop),
         *_given("max-queue", engine.max_queue),
         *(["--no-warmup"] if engine.warmup is False else []),
     ]

@@ -13,6 +13,7 @@ MODEL = ["--model", "/models/m"]
 RENDERED = """
     --model hf://org/name --revision v1 --port 6000 --admin-port 9000 --device cpu --num-gpus 2
     --data-parallel-size 2 --executor mp --dtype bfloat16 --max-num-seqs 4 --step-execution
+    --scheduling-policy lookahead --request-batch-max-wait-ms 5 --consumer-drop detach
     --streaming-output --max-queue 7 --no-warmup --startup-timeout-s 60 --drain-timeout-s 0
     --hang-timeout-s 12.5 --termination-log /tmp/t
 """
@@ -35,6 +36,8 @@ def test_what_the_operator_renders_is_understood():
     config = parse_serve(shlex.split(RENDERED))
     assert (config.model.revision, config.model.dtype) == ("v1", "bfloat16")
     assert (config.parallel.num_gpus, config.parallel.data_parallel_size) == (2, 2)
+    assert (config.engine.scheduling_policy, config.engine.consumer_drop) == ("lookahead", "detach")
+    assert config.engine.request_batch_max_wait_ms == 5
     assert (config.engine.max_queue, config.engine.warmup) == (7, False)
     assert config.engine.step_execution
     assert config.engine.streaming_output

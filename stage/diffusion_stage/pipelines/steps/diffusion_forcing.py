@@ -42,10 +42,9 @@ class DiffusionForcingSteps:
     supports_step_execution = True
     has_chunks = True
     step_batch = BatchFields(
-        key=("height", "width", "num_frames", "causal_block_size", "max_sequence_length"),
+        key=("height", "width", "num_frames", "causal_block_size", "fps", "max_sequence_length"),
         free=(
             "ar_step",
-            "fps",
             "guidance_scale",
             "negative_prompt",
             "num_inference_steps",
@@ -109,7 +108,9 @@ class DiffusionForcingSteps:
     def denoise_step(self, batch: InputBatch) -> torch.Tensor:
         """As the protocol says: rows of all requests, then those again that are guided."""
         transformer = self._pipeline.transformer
-        transformer._set_ar_attention(batch.states[0].extra.block)
+        block = batch.states[0].extra.block
+        if transformer.config.num_frame_per_block != block:
+            transformer._set_ar_attention(block)
         samples = batch.latents.to(transformer.dtype)
         of_row = [state.extra for state in batch.states for _ in state.latents]
         guided = [row for row, video in enumerate(of_row) if video.negative is not None]
@@ -121,7 +122,7 @@ class DiffusionForcingSteps:
             timestep=batch.timesteps[rows],
             encoder_hidden_states=torch.cat([*positive, *negative]),
             enable_diffusion_forcing=True,
-            fps=[0 if of_row[row].fps == 16 else 1 for row in rows],
+            fps=[0 if of_row[0].fps == 16 else 1],  # of all: the model takes no batch of these
             return_dict=False,
         )[0]
         noise: torch.Tensor = predicted[: len(of_row)]
