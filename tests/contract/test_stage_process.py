@@ -24,24 +24,28 @@ def test_what_the_operator_renders_for_a_short_spec_is_a_configuration():
     assert config.serving.termination_log == TERMINATION_LOG
 
 
+PATHS = {"diffusion_model_runner_cls", "engine_class", "worker_extension"}  # through engineArgs
+ENGINE = {
+    "dtype": "bfloat16",
+    "executor": "uni",
+    "maxNumSeqs": 8,
+    "stepExecution": True,
+    "streamingOutput": True,
+    "schedulingPolicy": "lookahead",
+    "requestBatchMaxWaitMs": 5,
+    "consumerDrop": "detach",
+    "maxQueue": 9,
+    "warmup": False,
+}
+
+
 def test_every_field_of_the_spec_arrives():
     config = parsed(
         model={"uri": "hf://org/name", "revision": "main"},
         ports={"zmq": 6000, "admin": 6001},
         accelerator={"count": 24},
         parallelism={"data": 3, "tensor": 2, "sequence": 2, "pipeline": 1, "cfg": 2},
-        engine={
-            "dtype": "bfloat16",
-            "executor": "uni",
-            "maxNumSeqs": 8,
-            "stepExecution": True,
-            "streamingOutput": True,
-            "schedulingPolicy": "lookahead",
-            "requestBatchMaxWaitMs": 5,
-            "consumerDrop": "detach",
-            "maxQueue": 9,
-            "warmup": False,
-        },
+        engine=ENGINE,
         startup={"timeoutSeconds": 11},
         drain={"timeoutSeconds": 12},
         failurePolicy={"hangTimeoutSeconds": 13},
@@ -52,7 +56,7 @@ def test_every_field_of_the_spec_arrives():
         "dtype": "bfloat16",
     }
     assert list(config.parallel.model_dump().values()) == ["cuda", 24, 3, 2, 2, 1, 2]
-    assert config.engine.model_dump(exclude={"worker_extension"}) == {
+    assert config.engine.model_dump(exclude=PATHS) == {
         "executor": "uni",
         "max_num_seqs": 8,
         "scheduling_policy": "lookahead",

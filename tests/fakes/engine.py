@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future
 
-from diffusion_stage.engine.engine import EngineLoad
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.engine.streams import OutputStream
 from diffusion_stage.outputs import Completed, Failed, StepProgress
 from tests.stage.builders import CAPABILITIES, make_output
@@ -37,7 +37,7 @@ class FakeEngine:
     def load(self):
         return EngineLoad(waiting=3, running=1, materializing=0)
 
-    def collective_rpc(self, method, args):
+    def collective_rpc(self, method, args, timeout_s=None):
         return self.call
 
     # What a test does.

@@ -85,7 +85,7 @@ class FakeExecutor(DiffusionExecutor):
     def cancel(self, request_ids):
         self.cancelled += request_ids
 
-    def collective_rpc(self, method, args):
+    def collective_rpc(self, method, args, timeout_s=None):
         future = Future()
         self.calls.append((method, args, future))
         return future

@@ -12,6 +12,7 @@ from diffusion_stage.config.stage import (
 from diffusion_stage.outputs import DiffusionOutput, RunnerOutput
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.wire.messages import Submit, Tensor
+from diffusion_stage.worker.messages import WorkerSpec
 
 PIXEL = Tensor(name="images", kind="image", dtype="uint8", shape=(1, 1, 1, 3))
 
@@ -86,3 +87,23 @@ def computed(request_id):
 
 def failed(request_id, error):
     return RunnerOutput(request_id, error=error)
+
+
+def make_spec(**given):
+    """What a worker with a fake pipeline is told."""
+    return WorkerSpec(
+        **{
+            "rank": 0,
+            "world_size": 1,
+            "device": "cpu",
+            "dtype": "auto",
+            "model_uri": "/models/m",
+            "model_revision": None,
+            "pipeline_class": "tests.fakes.pipelines:Pipeline",
+            "worker_extension": None,
+            "is_streaming": False,
+            "model_runner": None,
+            "store": "",
+        }
+        | given
+    )

@@ -27,7 +27,8 @@ class ExecutionMode(enum.StrEnum):
 class ResolvedRuntime:
     """Derived from the configuration alone; nothing changes it later.
 
-    `max_num_running_reqs` is that of the whole stage, all ranks together.
+    `max_num_running_reqs` is that of the whole stage, all ranks together. `model_runner` is the
+    import path of a `DiffusionModelRunner` of one's own.
     """
 
     mode: ExecutionMode
@@ -36,6 +37,7 @@ class ResolvedRuntime:
     max_num_running_reqs: int
     threads_per_worker: int | None
     is_streaming: bool = False
+    model_runner: str | None = None
 
     def __str__(self) -> str:
         streaming = ", streaming" if self.is_streaming else ""
@@ -46,8 +48,11 @@ class ResolvedRuntime:
         )
 
 
-def resolve(config: StageConfig) -> ResolvedRuntime:
-    """Decide the mode. Raises `ConfigError` for combinations that this version does not run."""
+def resolve(config: StageConfig, *, default_model_runner: str | None = None) -> ResolvedRuntime:
+    """Decide the mode; `default_model_runner` is what the engine's class asks for.
+
+    Raises `ConfigError` for combinations that this version does not run.
+    """
     engine, parallel = config.engine, config.parallel
     if engine.executor == "uni" and parallel.num_gpus != 1:
         raise ConfigError(
@@ -62,6 +67,7 @@ def resolve(config: StageConfig) -> ResolvedRuntime:
         max_num_running_reqs=size * engine.max_num_seqs,
         threads_per_worker=_threads(parallel),
         is_streaming=engine.streaming_output,
+        model_runner=engine.diffusion_model_runner_cls or default_model_runner,
     )
 
 

@@ -1,12 +1,21 @@
 """What `diffusion-stage serve` is told, in small groups; every field is a command line flag."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+IMPORT_PATH = r"[\w.]+:\w+"
+ImportPath = Annotated[str, Field(pattern=f"^{IMPORT_PATH}$")]
 Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+def _check_executor(value: str) -> str:
+    if value in ("uni", "mp") or re.fullmatch(IMPORT_PATH, value):
+        return value
+    raise ValueError("allowed: 'uni' or 'mp', or module:Class of a DiffusionExecutor")
 
 
 class _Group(BaseModel):
@@ -40,9 +49,14 @@ class EngineConfig(_Group):
     `max_num_seqs`: at a time on one device. `max_queue` bounds those that wait, and
     `request_batch_max_wait_ms` how long the first of a batch waits for others. `consumer_drop`:
     what becomes of a request whose client is gone.
+
+    Import paths are `module:Class`: of a `DiffusionExecutor` in place of `uni` and `mp`, of a
+    `DiffusionEngine`, of a `DiffusionModelRunner`, and of methods to add to workers.
     """
 
-    executor: Literal["uni", "mp"] = "mp"
+    executor: Annotated[str, AfterValidator(_check_executor)] = "mp"
+    engine_class: ImportPath | None = None
+    diffusion_model_runner_cls: ImportPath | None = None
     max_num_seqs: Annotated[int, Field(ge=1, le=256)] = 1
     max_queue: Annotated[int, Field(ge=1, le=100_000)] = 64
     step_execution: bool = False
@@ -51,7 +65,7 @@ class EngineConfig(_Group):
     request_batch_max_wait_ms: Annotated[float, Field(ge=0, le=60_000)] = 0
     consumer_drop: Literal["abort", "detach"] = "abort"
     warmup: bool = True
-    worker_extension: str | None = None
+    worker_extension: ImportPath | None = None
 
 
 class ServingConfig(_Group):

@@ -9,7 +9,7 @@ from typing import Any
 from diffusion_stage.errors import EngineDeadError
 
 Values = Future[list[Any]]
-Start = Callable[[str, dict[str, Any]], Values]
+Start = Callable[[str, dict[str, Any], float | None], Values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,12 @@ class ControlCall:
 
     method: str
     args: dict[str, Any]
+    timeout_s: float | None = None
     future: Values = field(default_factory=Future)
 
     def start(self, start: Start) -> None:
         """Begin the call; the caller's future ends as that of `start` does."""
-        start(self.method, self.args).add_done_callback(self._copy)
+        start(self.method, self.args, self.timeout_s).add_done_callback(self._copy)
 
     def _copy(self, done: Values) -> None:
         if not self.future.set_running_or_notify_cancel():
@@ -42,9 +43,9 @@ class ControlCalls:
         self._waiting: list[ControlCall] = []
         self._is_closed = False
 
-    def add(self, method: str, args: dict[str, Any]) -> Values:
+    def add(self, method: str, args: dict[str, Any], timeout_s: float | None = None) -> Values:
         """The future fails with `EngineDeadError` if these calls are closed before it begins."""
-        call = ControlCall(method, args)
+        call = ControlCall(method, args, timeout_s)
         with self._lock:
             self._waiting.append(call)
             is_closed = self._is_closed

@@ -6,25 +6,23 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.imports import import_subclass
 from diffusion_stage.config.resolve import ExecutionMode, ResolvedRuntime, check, resolve
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.engine.controls import ControlCalls
-from diffusion_stage.engine.figures import EngineFigures
+from diffusion_stage.engine.figures import EngineFigures, EngineLoad
 from diffusion_stage.engine.policy import batch_rule, make_scheduler
 from diffusion_stage.engine.streams import OutputStream
-from diffusion_stage.engine.warmup import dummy_request, should_skip_warmup
+from diffusion_stage.engine.warmup import check_warmup, dummy_request, should_skip_warmup
 from diffusion_stage.errors import (
     CancelledError,
     DeadlineExceededError,
-    DeviceMemoryError,
     EngineDeadError,
     EngineDiedError,
     FatalError,
-    InvalidArgumentError,
     RequestError,
     ResourceExhaustedError,
     UnavailableError,
@@ -54,25 +52,15 @@ Notify = Callable[[OutputStream], None]
 MakeExecutor = Callable[[StageConfig, ResolvedRuntime, OnProgress], DiffusionExecutor]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineLoad:
-    """How many requests wait, run, and are being packed."""
-
-    waiting: int
-    running: int
-    materializing: int
-
-    @property
-    def total(self) -> int:
-        return self.waiting + self.running + self.materializing
-
-
 class DiffusionEngine:
     """Owns the scheduler and the executor; every admitted request ends exactly once.
 
     `run` is the busy loop: all worker calls and control calls pass through it, in the thread that
-    calls it. Everything else is thread-safe.
+    calls it. Everything else is thread-safe. A subclass (`engine_class`) may name the class of the
+    workers' model runner, `module:Class`; the configuration's own choice wins.
     """
+
+    default_diffusion_model_runner_cls: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -106,16 +94,26 @@ class DiffusionEngine:
             ExecutionMode.STEP: self._executor.execute_step,
         }[runtime.mode]
 
-    @staticmethod
+    @classmethod
     def make_engine(
-        config: StageConfig, scheduler: BaseScheduler | None = None
+        cls, config: StageConfig, scheduler: BaseScheduler | None = None
     ) -> "DiffusionEngine":
-        """An engine that is loaded and warm.
+        """An engine of the configured class, loaded and warm.
 
         Raises the `FatalError` at the root of a failed start, after closing what was opened.
         """
-        engine = DiffusionEngine(config, resolve(config), scheduler=scheduler)
+        engine = cls.of(config, scheduler)
         engine.start()
+        return engine
+
+    @classmethod
+    def of(cls, config: StageConfig, scheduler: BaseScheduler | None = None) -> "DiffusionEngine":
+        """An engine of the configured class, not started. Raises `ConfigError`."""
+        path = config.engine.engine_class
+        kind = cls if path is None else import_subclass(path, DiffusionEngine)
+        runner = kind.default_diffusion_model_runner_cls
+        runtime = resolve(config, default_model_runner=runner)
+        engine: DiffusionEngine = kind(config, runtime, scheduler=scheduler)
         return engine
 
     def start(self) -> None:
@@ -147,16 +145,7 @@ class DiffusionEngine:
         ]
         while self._scheduler.has_work and not self._is_stopped.is_set():
             self._tick()
-        for end in [event for stream in streams for event in stream.take()]:
-            match end:
-                case Failed(error=InvalidArgumentError() as error):
-                    logger.warning("no warm-up, the first request will be slow: %s", error)
-                case Failed(error=ResourceExhaustedError() as error):
-                    raise DeviceMemoryError(f"warm-up: {error}") from error
-                case Failed(error=error):
-                    raise EngineDiedError(f"warm-up: {type(error).__name__}: {error}") from error
-                case Completed(output=output):
-                    output.release()
+        check_warmup(event for stream in streams for event in stream.take())
         logger.info("warm-up done in %.2f s", time.monotonic() - start)
 
     # What others may ask, from any thread.
@@ -202,12 +191,15 @@ class DiffusionEngine:
             self._aborts.put((stream, error or CancelledError("cancelled by its caller")))
         self._executor.wake()
 
-    def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
+    def collective_rpc(
+        self, method: str, args: dict[str, Any], timeout_s: float | None = None
+    ) -> Future[list[Any]]:
         """Call a worker method on every rank, between forwards; values come in rank order.
 
-        The future fails with `EngineDeadError` when the engine ends before the call.
+        The future fails with `EngineDeadError` when the engine ends before the call, otherwise as
+        that of `DiffusionExecutor.collective_rpc`.
         """
-        future = self._controls.add(method, args)
+        future = self._controls.add(method, args, timeout_s)
         self._executor.wake()
         return future
 

@@ -2,12 +2,26 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from diffusion_stage.outputs import StepBatch
 from diffusion_stage.scheduler.output import NewRequestData
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """How many requests wait, run, and are being packed."""
+
+    waiting: int
+    running: int
+    materializing: int
+
+    @property
+    def total(self) -> int:
+        return self.waiting + self.running + self.materializing
 
 
 class Tally:

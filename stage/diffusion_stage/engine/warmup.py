@@ -1,10 +1,21 @@
 """The small requests that a stage runs before it says that it is ready."""
 
+import logging
+from collections.abc import Iterable
 from typing import Any
 
 from diffusion_stage.capabilities import Capabilities
 from diffusion_stage.config.stage import StageConfig
+from diffusion_stage.errors import (
+    DeviceMemoryError,
+    EngineDiedError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from diffusion_stage.outputs import ChunkReady, Completed, Failed, StreamEvent
 from diffusion_stage.request import DiffusionRequest
+
+logger = logging.getLogger(__name__)
 
 STEPS = 2
 TOKENS_PER_SIDE = 8
@@ -37,3 +48,17 @@ def dummy_request(rank: int, capabilities: Capabilities) -> DiffusionRequest:
     }
     params = {name: value for name, value in wanted.items() if name in capabilities.parameters}
     return DiffusionRequest(request_id=f"warm-up {rank}", attempt=1, params=params, seed=0)
+
+
+def check_warmup(events: Iterable[StreamEvent]) -> None:
+    """What came of the warm-up requests. Raises `DeviceMemoryError` or `EngineDiedError`."""
+    for event in events:
+        match event:
+            case Failed(error=InvalidArgumentError() as error):
+                logger.warning("no warm-up, the first request will be slow: %s", error)
+            case Failed(error=ResourceExhaustedError() as error):
+                raise DeviceMemoryError(f"warm-up: {error}") from error
+            case Failed(error=error):
+                raise EngineDiedError(f"warm-up: {type(error).__name__}: {error}") from error
+            case Completed(output=output) | ChunkReady(output=output):
+                output.release()

@@ -4,9 +4,10 @@ import abc
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.imports import import_subclass
 from diffusion_stage.config.resolve import ResolvedRuntime
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.outputs import BatchRunnerOutput
@@ -85,10 +86,13 @@ class DiffusionExecutor(abc.ABC):
         """Ask running forwards to stop at their next step, ahead of the scheduler's word."""
 
     @abc.abstractmethod
-    def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
+    def collective_rpc(
+        self, method: str, args: dict[str, Any], timeout_s: float | None = None
+    ) -> Future[list[Any]]:
         """Call a method on every worker, between forwards; the values come in rank order.
 
-        The future fails with `InternalError` when any rank fails.
+        The future fails with `InternalError` when any rank fails, and with `DeadlineExceededError`
+        after `timeout_s` where the backend enforces it; the workers still end the call.
         """
 
     @abc.abstractmethod
@@ -107,7 +111,10 @@ class DiffusionExecutor(abc.ABC):
 def make_executor(
     config: StageConfig, runtime: ResolvedRuntime, on_progress: OnProgress
 ) -> DiffusionExecutor:
-    """The executor that the configuration names. Only `uni` imports torch into this process."""
+    """The executor that the configuration names. `mp` imports no torch into this process.
+
+    Raises `ConfigError` for an import path of something else.
+    """
     match config.engine.executor:
         case "uni":
             from diffusion_stage.executor.uniproc import UniProcDiffusionExecutor
@@ -117,5 +124,7 @@ def make_executor(
             from diffusion_stage.executor.multiproc import MultiprocDiffusionExecutor
 
             return MultiprocDiffusionExecutor(config, runtime, on_progress)
-        case unknown:
-            assert_never(unknown)
+        case path:
+            kind = import_subclass(path, DiffusionExecutor)
+            executor: DiffusionExecutor = kind(config, runtime, on_progress)
+            return executor

@@ -102,6 +102,7 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             pipeline_class=config.model.pipeline_class,
             worker_extension=config.engine.worker_extension,
             is_streaming=self._runtime.is_streaming,
+            model_runner=self._runtime.model_runner,
             store=store,
         )
         environment = {"TQDM_DISABLE": "1"}  # progress bars are no log lines
@@ -192,15 +193,21 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
     def wait(self, timeout_s: float | None) -> BatchRunnerOutput:
         outputs: list[RunnerOutput] = []
         with self._noting_failure():
+            for call in self._rpcs.values():
+                call.check_time()
             for handle in self._handles:
                 if time.monotonic() - handle.heard_at > PULSE_S:
                     handle.ask_for_life()
-            for handle in self._select(PULSE_S if timeout_s is None else timeout_s):
+            for handle in self._select(self._wait_s(timeout_s)):
                 outputs += self._receive(handle)
             for handle in self._handles:
                 if handle.is_dying:
                     raise handle.death()
         return BatchRunnerOutput(outputs) if outputs else self._end_tick()
+
+    def _wait_s(self, timeout_s: float | None) -> float:
+        ends = [call.left_s for call in self._rpcs.values()]
+        return min([PULSE_S if timeout_s is None else timeout_s, *ends])
 
     def _select(self, timeout_s: float) -> list[WorkerHandle]:
         """Workers that said something; returns early on `wake`."""
@@ -306,9 +313,12 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
     def cancel(self, request_ids: Iterable[str]) -> None:
         """Nothing to do ahead: the loop wakes at once and tells the workers."""
 
-    def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
+    def collective_rpc(
+        self, method: str, args: dict[str, Any], timeout_s: float | None = None
+    ) -> Future[list[Any]]:
         call_id = next(self._calls)
-        call = self._rpcs[call_id] = CollectiveCall(method, len(self._handles))
+        call = CollectiveCall(method, len(self._handles), timeout_s)
+        self._rpcs[call_id] = call
         with self._noting_failure():
             for handle in self._handles:
                 handle.send(m.CallMethod(call_id=call_id, method=method, args=args))

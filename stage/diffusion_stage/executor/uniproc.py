@@ -75,6 +75,7 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
                 pipeline_class=model.pipeline_class,
                 worker_extension=self._config.engine.worker_extension,
                 is_streaming=self._runtime.is_streaming,
+                model_runner=self._runtime.model_runner,
                 store="",
             )
         )
@@ -208,7 +209,12 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
     def cancel(self, request_ids: Iterable[str]) -> None:
         self._cancelled.update(request_ids)
 
-    def collective_rpc(self, method: str, args: dict[str, Any]) -> Future[list[Any]]:
+    def collective_rpc(
+        self,
+        method: str,
+        args: dict[str, Any],
+        timeout_s: float | None = None,  # noqa: ARG002  # see the class
+    ) -> Future[list[Any]]:
         future: Future[list[Any]] = Future()
         try:
             future.set_result([self._wrapper.execute_method(method, args)])

@@ -1,6 +1,5 @@
 """Weights to a pipeline on its device."""
 
-import importlib
 import logging
 import os
 from typing import Any
@@ -9,7 +8,8 @@ import torch
 from huggingface_hub.errors import HfHubHTTPError
 from safetensors import SafetensorError
 
-from diffusion_stage.errors import ConfigError, DeviceMemoryError, ModelError
+from diffusion_stage.config.imports import import_class
+from diffusion_stage.errors import DeviceMemoryError, ModelError
 from diffusion_stage.pipelines.source import ModelSource
 
 logger = logging.getLogger(__name__)
@@ -66,12 +66,3 @@ def _read(loader: Any, source: ModelSource, dtype: torch.dtype) -> Any:
         raise
     except UNREADABLE as error:
         raise ModelError(f"model {source.name}: {type(error).__name__}: {error}") from error
-
-
-def import_class(path: str) -> Any:
-    """The class at `module:Class`. Raises `ConfigError`."""
-    module, _, name = path.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"class {path!r}: {error}; allowed: module:Class, importable") from error

@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -292,3 +293,15 @@ class BaseScheduler:
 
     def close(self) -> None:
         self.initialize(self.max_num_running_reqs)
+
+
+class SchedulerInterface(BaseScheduler):
+    """The former name of `BaseScheduler`; subclasses of it still work, with a warning."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        warnings.warn(
+            f"{cls.__name__}: SchedulerInterface is now called BaseScheduler",
+            DeprecationWarning,
+            stacklevel=2,
+        )

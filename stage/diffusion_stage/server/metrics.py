@@ -6,8 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from diffusion_stage.engine.engine import EngineLoad
-from diffusion_stage.engine.figures import EngineFigures, Tally
+from diffusion_stage.engine.figures import EngineFigures, EngineLoad, Tally
 from diffusion_stage.server.admin import Answer
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)

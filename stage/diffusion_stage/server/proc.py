@@ -13,8 +13,8 @@ from typing import Any
 
 from diffusion_stage.config.resolve import resolve
 from diffusion_stage.config.stage import StageConfig
-from diffusion_stage.engine.engine import DiffusionEngine, EngineLoad
-from diffusion_stage.engine.figures import EngineFigures
+from diffusion_stage.engine.engine import DiffusionEngine
+from diffusion_stage.engine.figures import EngineFigures, EngineLoad
 from diffusion_stage.errors import ConfigError, EngineDiedError, FatalError, UnavailableError
 from diffusion_stage.pipelines import source
 from diffusion_stage.server import admin, termination, watchdog
@@ -73,13 +73,13 @@ class StageDiffusionProc:
         return 0
 
     def _serve(self) -> None:
-        runtime = resolve(self._config)
+        resolve(self._config)  # what is wrong with it is told before anything starts
         watchdog.Watchdog(self._look, self._die).start()
         found = source.find(self._config.model.model, self._config.model.revision)
         if found.is_local:  # nothing to ask the hub for, so nobody waits for a network that is cut
             os.environ.setdefault("HF_HUB_OFFLINE", "1")
         server = self._admin_server()
-        self._engine = engine = DiffusionEngine(self._config, runtime)
+        self._engine = engine = DiffusionEngine.of(self._config)
         frontend = Frontend(engine, self._health, self._metrics, self._status, name=self._name)
         self._frontend = frontend
         frontend.start()

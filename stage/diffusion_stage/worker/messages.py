@@ -26,6 +26,7 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
     pipeline_class: str | None
     worker_extension: str | None
     is_streaming: bool
+    model_runner: str | None
     store: str
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.imports import import_subclass
 from diffusion_stage.errors import AcceleratorError
 from diffusion_stage.pipelines import source
 from diffusion_stage.request import DiffusionRequest
@@ -40,9 +41,8 @@ class DiffusionWorker:
     def load_model(self) -> Capabilities:
         """Load the pipeline and say what it can do. Raises as `pipelines.loader.load`."""
         dtype = _dtype(self._spec.dtype, self._device)
-        self._runner = DiffusionModelRunner(
-            self._device, dtype, is_streaming=self._spec.is_streaming
-        )
+        kind = _runner_class(self._spec.model_runner)
+        self._runner = kind(self._device, dtype, is_streaming=self._spec.is_streaming)
         found = source.find(self._spec.model_uri, self._spec.model_revision)
         capabilities = self._runner.load_model(found, pipeline_class=self._spec.pipeline_class)
         logger.info(
@@ -91,6 +91,13 @@ class DiffusionWorker:
         self._runner.release()
         if self._device.type != "cpu":
             torch.accelerator.empty_cache()
+
+
+def _runner_class(path: str | None) -> type[DiffusionModelRunner]:
+    if path is None:
+        return DiffusionModelRunner
+    found: type[DiffusionModelRunner] = import_subclass(path, DiffusionModelRunner)
+    return found
 
 
 def _device(spec: WorkerSpec) -> torch.device:

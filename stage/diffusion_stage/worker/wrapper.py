@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from diffusion_stage.capabilities import Capabilities
+from diffusion_stage.config.imports import import_class
 from diffusion_stage.errors import ConfigError, InvalidArgumentError
-from diffusion_stage.pipelines import loader
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.worker.messages import WorkerSpec
 from diffusion_stage.worker.model_output import ModelOutput
@@ -64,7 +64,7 @@ class WorkerWrapperBase:
 def _worker_class(extension: str | None) -> type[DiffusionWorker]:
     if extension is None:
         return DiffusionWorker
-    added = loader.import_class(extension)
+    added = import_class(extension)
     conflicts = sorted(
         name for name in vars(added) if not name.startswith("__") and hasattr(DiffusionWorker, name)
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diffusion_stage.engine.engine import EngineLoad
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.errors import CancelledError, UnavailableError
 from tests.stage.builders import computed, done, failed, make_output
 

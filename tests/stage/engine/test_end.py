@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from diffusion_stage.engine.engine import EngineLoad
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.errors import (
     EngineDeadError,
     EngineDiedError,

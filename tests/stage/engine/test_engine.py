@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from diffusion_stage.engine.engine import EngineLoad
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.errors import (
     AlreadyExistsError,
     CancelledError,

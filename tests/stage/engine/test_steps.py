@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from diffusion_stage.capabilities import BatchFields
-from diffusion_stage.engine.engine import EngineLoad
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.errors import CancelledError, ConfigError, InternalError
 from diffusion_stage.outputs import (
     BatchRunnerOutput,

@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from diffusion_stage.engine.engine import DiffusionEngine, EngineLoad
+from diffusion_stage.engine.engine import DiffusionEngine
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.errors import (
     CancelledError,
     DeadlineExceededError,

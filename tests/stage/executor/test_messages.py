@@ -4,7 +4,12 @@ import os
 
 import pytest
 
-from diffusion_stage.errors import AcceleratorError, CancelledError, InternalError
+from diffusion_stage.errors import (
+    AcceleratorError,
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+)
 from diffusion_stage.worker import messages as m
 from diffusion_stage.worker.segments import PAGE
 from tests.stage.builders import PIXEL
@@ -267,3 +272,25 @@ def test_a_silent_worker_is_asked_for_a_sign_of_life_once(stage, worker, monkeyp
     stage.wait()
     stage.executor.wait(0)
     assert worker.heard() == [m.AreYouThere()]
+
+
+def test_a_call_that_takes_too_long_fails_and_its_late_answer_is_no_others(make_stage):
+    """A17, and 7.3/43: replies are read by their call's id."""
+    stage = make_stage(num_gpus=2)
+    stage.executor.start()
+    late = stage.executor.collective_rpc("report", {}, timeout_s=0.05)
+    (first, second) = (worker.heard()[-1].call_id for worker in stage.workers)
+    stage.workers[0].say(m.MethodDone(call_id=first, value=0))
+    stage.executor.wait(10)
+    stage.executor.wait(10)
+    stage.executor.wait(0)
+    with pytest.raises(DeadlineExceededError, match=r"report: no answer of rank 1 in 0\.05 s"):
+        late.result(timeout=0)
+    again = stage.executor.collective_rpc("report", {})
+    calls = [worker.heard()[-1].call_id for worker in stage.workers]
+    stage.workers[1].say(m.MethodDone(call_id=second, value="late"))
+    for worker, call_id in zip(stage.workers, calls, strict=True):
+        worker.say(m.MethodDone(call_id=call_id, value="in time"))
+    stage.wait()
+    assert again.result(timeout=0) == ["in time", "in time"]
+    assert stage.executor._rpcs == {}

@@ -6,8 +6,9 @@ import shutil
 import pytest
 import torch
 
+from diffusion_stage.config.imports import import_class
 from diffusion_stage.errors import ConfigError, DeviceMemoryError, ModelError
-from diffusion_stage.pipelines.loader import import_class, load
+from diffusion_stage.pipelines.loader import load
 from diffusion_stage.pipelines.source import ModelSource
 
 FAKES = "tests.fakes.pipelines"

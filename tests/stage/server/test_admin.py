@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from diffusion_stage.engine.engine import EngineLoad
+from diffusion_stage.engine.figures import EngineLoad
 from diffusion_stage.server.admin import AdminServer, document, probe
 from diffusion_stage.server.metrics import Metrics
 

@@ -3,29 +3,14 @@
 import pytest
 
 from diffusion_stage.errors import ConfigError, InvalidArgumentError
-from diffusion_stage.worker.messages import WorkerSpec
 from diffusion_stage.worker.wrapper import WorkerWrapperBase
+from tests.stage.builders import make_spec
 
 FAKES = "tests.fakes.pipelines"
 
 
 def make_wrapper(model="/models/m", **given):
-    spec = WorkerSpec(
-        **{
-            "rank": 0,
-            "world_size": 1,
-            "device": "cpu",
-            "dtype": "auto",
-            "model_uri": str(model),
-            "model_revision": None,
-            "pipeline_class": f"{FAKES}:Pipeline",
-            "worker_extension": None,
-            "is_streaming": False,
-            "store": "",
-        }
-        | given
-    )
-    return WorkerWrapperBase(spec)
+    return WorkerWrapperBase(make_spec(model_uri=str(model), **given))
 
 
 def test_a_started_worker_reports_and_ends(fake_model):

@@ -61,22 +61,9 @@ class DiffusionForcingSteps:
     def prepare_encode(self, state: StepRequestState) -> None:
         """As the protocol says. Raises `ValueError` for what only whole calls can do."""
         pipeline, given = self._pipeline, {**self._defaults, **state.arguments}
-        for name in state.arguments.keys() - {*self.step_batch.key, *self.step_batch.free}:
-            if name not in ("generator", "output_type"):
-                raise ValueError(f"`{name}` is not available step by step")
-        temporal = pipeline.vae_scale_factor_temporal
-        if given["num_frames"] % temporal != 1:
-            raise ValueError(f"`num_frames` must be a multiple of {temporal}, plus 1")
-        dtype, device = pipeline.transformer.dtype, pipeline._execution_device
-        scale = float(given["guidance_scale"])
-        positive, negative = pipeline.encode_prompt(
-            prompt=given["prompt"],
-            negative_prompt=given["negative_prompt"],
-            do_classifier_free_guidance=scale > 1,
-            num_videos_per_prompt=given["num_videos_per_prompt"],
-            max_sequence_length=given["max_sequence_length"],
-            device=device,
-        )
+        self._check(state, given)
+        device = pipeline._execution_device
+        positive, negative = self._encode(given)
         state.latents, frames, _, _ = pipeline.prepare_latents(
             len(positive),
             pipeline.transformer.config.in_channels,
@@ -95,15 +82,31 @@ class DiffusionForcingSteps:
         state.timesteps, _, updates, _ = pipeline.generate_timestep_matrix(
             frames, scheduler.timesteps, frames, given["ar_step"], 0, block
         )
-        state.extra = _Video(
-            positive.to(dtype),
-            None if negative is None or scale <= 1 else negative.to(dtype),
-            scale,
-            given["fps"],
-            block,
-            updates,
-            [copy.deepcopy(scheduler) for _ in range(frames)],
+        schedulers = [copy.deepcopy(scheduler) for _ in range(frames)]
+        scale = float(given["guidance_scale"])
+        state.extra = _Video(positive, negative, scale, given["fps"], block, updates, schedulers)
+
+    def _check(self, state: StepRequestState, given: dict[str, Any]) -> None:
+        known = {*self.step_batch.key, *self.step_batch.free, "generator", "output_type"}
+        for name in state.arguments.keys() - known:
+            raise ValueError(f"`{name}` is not available step by step")
+        temporal = self._pipeline.vae_scale_factor_temporal
+        if given["num_frames"] % temporal != 1:
+            raise ValueError(f"`num_frames` must be a multiple of {temporal}, plus 1")
+
+    def _encode(self, given: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Embeddings of the prompt, and of the negative one where it guides."""
+        is_guided = given["guidance_scale"] > 1
+        positive, negative = self._pipeline.encode_prompt(
+            prompt=given["prompt"],
+            negative_prompt=given["negative_prompt"],
+            do_classifier_free_guidance=is_guided,
+            num_videos_per_prompt=given["num_videos_per_prompt"],
+            max_sequence_length=given["max_sequence_length"],
+            device=self._pipeline._execution_device,
         )
+        dtype = self._pipeline.transformer.dtype
+        return positive.to(dtype), negative.to(dtype) if is_guided else None
 
     def denoise_step(self, batch: InputBatch) -> torch.Tensor:
         """As the protocol says: rows of all requests, then those again that are guided."""
