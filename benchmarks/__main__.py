@@ -5,11 +5,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import latency, result, startup, transfer
+from benchmarks import batching, latency, policy, result, startup, transfer
 from benchmarks.processes import ROOT
 
 SUITES: dict[str, Callable[[int], list[result.Result]]] = {
     "latency": latency.run,
+    "batching": batching.run,
+    "policy": policy.run,
     "transfer": transfer.run,
     "startup": startup.run,
 }

@@ -68,6 +68,20 @@ class Measured:
             self._log.seek(0)
             raise RuntimeError(f"ended with {code}:\n{self._log.read().decode()}")
 
+    def write_line(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def read_line(self) -> str:
+        """The next line of a process that is asked. Raises as `check_alive`."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.check_alive()
+        return line
+
 
 class PlainPipeline(Measured):
     """`benchmarks.plain` with the icon model; `ready_s` is from its start to its model loaded."""
@@ -76,24 +90,29 @@ class PlainPipeline(Measured):
         super().__init__(
             [sys.executable, "-m", "benchmarks.plain", str(ICONS_MODEL)], is_asked=True
         )
-        self._read()
+        self.read_line()
         self.ready_s = time.perf_counter() - self.started_at
 
     def generate(self, arguments: dict[str, Any]) -> tuple[float, str]:
         """Seconds of `pipe()` and the digest of the image."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(arguments) + "\n")
-        self.process.stdin.flush()
-        reply = json.loads(self._read())
+        self.write_line(json.dumps(arguments))
+        reply = json.loads(self.read_line())
         return reply["seconds"], reply["digest"]
 
-    def _read(self) -> str:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            self.process.wait()
-            self.check_alive()
-        return line
+
+class FusedLoop(Measured):
+    """`benchmarks.fused` with the icon model."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            [sys.executable, "-m", "benchmarks.fused", str(ICONS_MODEL)], is_asked=True
+        )
+        self.read_line()
+
+    def run(self) -> float:
+        """Seconds of all requests in one loop."""
+        self.write_line("run")
+        return float(json.loads(self.read_line())["seconds"])
 
 
 class StageProcess(Measured):

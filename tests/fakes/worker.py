@@ -30,7 +30,8 @@ class FakeWorker:
         self.channel = Channel(socket.socket(fileno=os.dup(channel)))
         self.spec = None
         self._ended = threading.Event()
-        self._live(os.dup(notice))
+        self._notice = os.dup(notice)
+        self._live(self._notice)
         if self.start is not None:
             self.say(self.start)
 
@@ -88,6 +89,12 @@ class FakeWorker:
         self.channel.close()
         self._ended.set()
         self._thread.join()
+
+    def dispose(self):
+        """After the end: gives back what a process would have."""
+        self.close()
+        os.close(self._lifeline)
+        os.close(self._notice)
 
     # What the stage calls.
 

@@ -1,6 +1,7 @@
 """The client for asyncio programs."""
 
 import asyncio
+import itertools
 import os
 import platform
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ from diffusion_stage.client.inputs import plain
 from diffusion_stage.client.pool import Pool
 from diffusion_stage.client.session import Session
 from diffusion_stage.client.status import ReplicaStatus, status_of
-from diffusion_stage.client.submission import prepare
+from diffusion_stage.client.submission import Submission, prepare
 from diffusion_stage.errors import AlreadyExistsError, RequestError, UnavailableError
 from diffusion_stage.wire.messages import Progress
 
@@ -49,6 +50,7 @@ class AsyncStageClient:
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._under_way: set[str] = set()
+        self._numbers = itertools.count(1)
         self._pool = Pool(
             Discovery(parse(address), resolve),
             client_name=f"{platform.node()}-{os.getpid()}",
@@ -122,8 +124,15 @@ class AsyncStageClient:
         `request` is what `generate` takes. Progress starts anew with each attempt. Closing the
         iterator cancels the request. Raises `RequestError`.
         """
+        async with aclosing(self.follow(prepare(prompt, **request), timeout_s)) as events:
+            async for event in events:
+                yield event
+
+    async def follow(
+        self, submission: Submission, timeout_s: float = TIMEOUT_S, *, is_retried: bool = True
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """As `stream`, of a request that is prepared already; `is_retried` False: once only."""
         self._pool.start()
-        submission = prepare(prompt, **request)
         deadline_s = submission.submit.deadline_s
         now = asyncio.get_running_loop().time()
         call = Call(
@@ -132,6 +141,8 @@ class AsyncStageClient:
             asked_at=now,
             expires_at=now + (timeout_s if deadline_s is None else min(timeout_s, deadline_s)),
             meet_until=now + self._connect_timeout_s,
+            numbers=self._numbers,
+            is_retried=is_retried,
         )
         with self._claim(submission.submit.request_id):
             async with aclosing(follow(call, self._pool)) as events:

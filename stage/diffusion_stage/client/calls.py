@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import assert_never
@@ -28,13 +28,19 @@ StreamEvent = Progress | Part | Generation
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What was asked for; times are of the event loop's clock. `submit` is its first attempt."""
+    """What was asked for; times are of the event loop's clock.
+
+    `numbers` gives each attempt one that no other attempt of the client has, so that a late answer
+    to a former request of the same id is never taken for one to this.
+    """
 
     submit: Submit
     payload: tuple[Frame, ...]
     asked_at: float
     expires_at: float
     meet_until: float
+    numbers: Iterator[int]
+    is_retried: bool = True
 
 
 async def follow(call: Call, pool: Pool) -> AsyncGenerator[StreamEvent, None]:
@@ -48,11 +54,12 @@ async def follow(call: Call, pool: Pool) -> AsyncGenerator[StreamEvent, None]:
     while True:
         replica = await _choose(call, pool, retry)
         retry.attempts += 1
-        async with aclosing(_attempt(call, replica, retry.attempts)) as events:
+        async with aclosing(_attempt(call, replica, retry)) as events:
             async for event in events:
                 if isinstance(event, Failure):
                     now = asyncio.get_running_loop().time()
-                    if not retry.failed(replica.session.address, event, now=now):
+                    is_mendable = retry.failed(replica.session.address, event, now=now)
+                    if not (is_mendable and call.is_retried):
                         raise event.error
                     logger.warning(
                         "request %s: attempt %d at %s failed, another follows: %s",
@@ -86,13 +93,13 @@ async def _choose(call: Call, pool: Pool, retry: Retry) -> Replica:
 
 
 async def _attempt(
-    call: Call, replica: Replica, number: int
+    call: Call, replica: Replica, retry: Retry
 ) -> AsyncGenerator[StreamEvent | Failure, None]:
     """Ends with a `Generation` or a `Failure`. Raises `DeadlineExceededError` when time is up."""
     loop = asyncio.get_running_loop()
     stage = replica.session.stage
     assert stage is not None, "only a stage that said Hello is chosen"
-    submit = _numbered(call, number, now=loop.time())
+    submit = _numbered(call, next(call.numbers), now=loop.time())
     attempt = replica.session.submit(submit, call.payload, now=loop.time())
     accept_by = loop.time() + ACCEPT_TIMEOUT_S
     try:
@@ -101,7 +108,7 @@ async def _attempt(
             yield _not_accepted(stage.name)
             return
         while reply is not None:
-            event = _event(reply, stage)
+            event = _event(reply, stage, retry.attempts)
             if event is not None:
                 yield event
             if attempt.is_ended and isinstance(event, Generation | Failure):
@@ -138,7 +145,7 @@ def _overdue(name: str, call: Call) -> DeadlineExceededError:
     return DeadlineExceededError(f"{name}: no result within {call.expires_at - call.asked_at:g} s")
 
 
-def _event(reply: Reply | Failure, stage: Hello) -> StreamEvent | Failure | None:
+def _event(reply: Reply | Failure, stage: Hello, attempts: int) -> StreamEvent | Failure | None:
     if isinstance(reply, Failure):
         return reply
     match reply.message:
@@ -154,7 +161,7 @@ def _event(reply: Reply | Failure, stage: Hello) -> StreamEvent | Failure | None
                 outputs=arrays(result.outputs, reply.payload, sender=stage.name),
                 kinds={spec.name: spec.kind for spec in result.outputs},
                 seed=result.seed,
-                attempts=result.attempt,
+                attempts=attempts,
                 replica=stage.name,
                 model=stage.model,
                 rank=result.rank,

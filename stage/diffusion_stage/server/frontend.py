@@ -24,6 +24,7 @@ from diffusion_stage.errors import (
     ResourceExhaustedError,
 )
 from diffusion_stage.outputs import ChunkReady, Completed, DiffusionOutput, Failed, StepProgress
+from diffusion_stage.server import replies
 from diffusion_stage.server.health import Health, Phase
 from diffusion_stage.server.metrics import Metrics
 from diffusion_stage.server.outbox import ClientGoneError, Outbox
@@ -36,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 PING_S = 1.0  # how soon the end of a client that waits for its turn is noticed
 SWEEP_S = 60.0  # 〃 of one that waits for nothing
-MAX_WORDS = 2000  # of an error, parts of which may be its sender's own
 SENDING_POLL_MS = 2
 IDLE_POLL_MS = 500
 BURST = 64  # messages read before the engine's events get their turn
@@ -196,7 +196,7 @@ class Frontend:
         try:
             message, payload = codec.decode_client(frames)
         except InvalidArgumentError as error:
-            self._send(client, _error(error, *codec.about(frames)))
+            self._send(client, replies.error(error, *codec.about(frames)))
             return
         match message:
             case w.Submit():
@@ -261,7 +261,7 @@ class Frontend:
 
     def _refuse(self, client: bytes, submit: w.Submit, error: RequestError) -> None:
         self._metrics.refused.labels(error.reason).inc()
-        self._send(client, _error(error, submit.request_id, submit.attempt))
+        self._send(client, replies.error(error, submit.request_id, submit.attempt))
 
     def _control(self, client: bytes, control: w.Control) -> None:
         reply: Callable[..., w.ControlReply] = lambda **kw: w.ControlReply(  # noqa: E731
@@ -271,16 +271,33 @@ class Frontend:
             case "status":
                 self._send(client, reply(value=self._status()))
             case "workers":
-                future = self._engine.collective_rpc("report", {})
-
-                def answer(done: Any) -> None:
-                    error = done.exception()
-                    said = reply(error=str(error)) if error else reply(value=done.result())
-                    self._do(lambda: self._send(client, said))
-
-                future.add_done_callback(answer)
+                self._call_workers(client, control, "report", {})
+            case "collective_rpc":
+                args = control.args
+                call, given = str(args.get("call")), args.get("args") or {}
+                self._call_workers(client, control, call, given, args.get("call_timeout_s"))
             case method:
-                self._send(client, reply(error=f"method {method!r:.200}; allowed: status, workers"))
+                allowed = "status, workers, collective_rpc"
+                self._send(client, reply(error=f"method {method!r:.200}; allowed: {allowed}"))
+
+    def _call_workers(
+        self,
+        client: bytes,
+        control: w.Control,
+        method: str,
+        args: dict[str, Any],
+        timeout_s: float | None = None,
+    ) -> None:
+        """The reply goes out when every rank has answered; nobody waits here."""
+        future = self._engine.collective_rpc(method, args, timeout_s)
+
+        def answer(done: Any) -> None:
+            error = done.exception()
+            said = {"error": str(error)} if error else {"value": done.result()}
+            reply = w.ControlReply(control_id=control.control_id, **said)
+            self._do(lambda: self._send(client, reply))
+
+        future.add_done_callback(answer)
 
     def _hello(self) -> w.Hello:
         is_ready = self._health.phase is Phase.SERVING
@@ -310,37 +327,28 @@ class Frontend:
                         request_id=request_id, attempt=attempt, step=step, total_steps=total
                     )
                     self._send(live.client, progress)
-                case ChunkReady(index=index, output=output):
-                    chunk = w.Chunk(
-                        request_id=request_id,
-                        attempt=attempt,
-                        index=index,
-                        outputs=list(output.specs),
-                    )
-                    self._metrics.sent_bytes.inc(sum(len(frame) for frame in output.data))
+                case ChunkReady(output=output):
+                    self._count_bytes(output)
+                    chunk = replies.chunk(event, request_id, attempt)
                     self._send(live.client, chunk, output.data, output.release)
                 case Failed(error=error):
                     del self._live[request_id]
                     self._metrics.finished.labels(error.reason).inc()
-                    self._send(live.client, _error(error, request_id, attempt))
+                    self._send(live.client, replies.error(error, request_id, attempt))
                 case Completed(output=output):
                     del self._live[request_id]
                     self._complete(live, output)
 
     def _complete(self, live: _Live, output: DiffusionOutput) -> None:
         total_s = time.monotonic() - live.arrived_at
-        result = w.Result(
-            request_id=live.stream.request_id,
-            attempt=live.attempt,
-            outputs=list(output.specs),
-            seed=output.seed,
-            rank=output.rank,
-            metrics={**output.metrics, "total_ms": 1000 * total_s},
-        )
         self._metrics.finished.labels("OK").inc()
         self._metrics.duration.observe(total_s)
-        self._metrics.sent_bytes.inc(sum(len(frame) for frame in output.data))
+        self._count_bytes(output)
+        result = replies.result(output, live.stream.request_id, live.attempt, total_s)
         self._send(live.client, result, output.data, output.release)
+
+    def _count_bytes(self, output: DiffusionOutput) -> None:
+        self._metrics.sent_bytes.inc(sum(len(frame) for frame in output.data))
 
     def _send(
         self,
@@ -354,7 +362,7 @@ class Frontend:
         except ClientGoneError:
             self._forget(client)
         except InvalidArgumentError as error:  # an id of the client's own makes the answer too long
-            self._send(client, _error(error))
+            self._send(client, replies.error(error))
 
     def _forget(self, client: bytes) -> None:
         """A client's connection is closed: nobody waits for its requests any more.
@@ -370,15 +378,3 @@ class Frontend:
                 if self._engine.config.engine.consumer_drop == "abort":
                     self._engine.abort(live.stream)
                     logger.info("request %s aborted: its client is gone", request_id)
-
-
-def _error(error: RequestError, request_id: str | None = None, attempt: int = 0) -> w.Error:
-    return w.Error(
-        status=error.status,
-        reason=error.reason,
-        message=str(error)[:MAX_WORDS],
-        retryable=error.retryable,
-        field=error.field and error.field[:MAX_WORDS],
-        request_id=request_id,
-        attempt=attempt,
-    )

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from types import FrameType
 from typing import Any
@@ -35,14 +36,17 @@ class _TerminatedError(BaseException):
 
 
 class StageDiffusionProc:
-    """Hosts one engine behind a ZMQ socket and an admin port.
+    """Hosts one engine behind a ZMQ socket and an admin port; `on_listening` is told the first.
 
     The engine's loop runs in the main thread, and with the `uni` executor so do forwards; sockets,
     HTTP and the watchdog have threads of their own.
     """
 
-    def __init__(self, config: StageConfig) -> None:
+    def __init__(
+        self, config: StageConfig, *, on_listening: Callable[[int], None] = lambda _port: None
+    ) -> None:
         self._config = config
+        self._on_listening = on_listening
         self._name = config.serving.name or socket.gethostname()
         self._health = Health()
         self._engine: DiffusionEngine | None = None
@@ -83,6 +87,7 @@ class StageDiffusionProc:
         frontend = Frontend(engine, self._health, self._metrics, self._status, name=self._name)
         self._frontend = frontend
         frontend.start()
+        self._on_listening(frontend.port)
         logger.info("zmq on port %d, admin on port %d", frontend.port, server.port)
         engine.start()
         self._health.enter(Phase.SERVING)

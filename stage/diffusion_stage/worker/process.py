@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from diffusion_stage import logs
+from diffusion_stage import lifeline, logs
 from diffusion_stage.errors import (
     AcceleratorError,
     CancelledError,
@@ -28,7 +28,6 @@ from diffusion_stage.errors import (
     InternalError,
     RequestError,
 )
-from diffusion_stage.worker import lifeline
 from diffusion_stage.worker import messages as m
 from diffusion_stage.worker.channel import Channel, ChannelClosedError
 from diffusion_stage.worker.death_notice import DeathNotice

@@ -14,18 +14,23 @@ from diffusion_stage.worker.runner import OnStep
 from diffusion_stage.worker.steps import StepOutput
 from diffusion_stage.worker.worker import DiffusionWorker
 
+CONTROLS = ("check_device", "report")
+
 logger = logging.getLogger(__name__)
 
 
 class WorkerWrapperBase:
     """Owns one `DiffusionWorker`, in a process of its own (`mp`) or in the engine's (`uni`).
 
-    An extension (`worker_extension`, `module:Class`) adds methods; one that the worker has already
-    is a `ConfigError`.
+    An extension (`worker_extension`, `module:Class`) adds methods that control calls may name; one
+    that the worker has already is a `ConfigError`.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
-        self._worker = _worker_class(spec.worker_extension)(spec)
+        kind = _worker_class(spec.worker_extension)
+        self._worker = kind(spec)
+        added = [n for n in dir(kind) if not n.startswith("_") and not hasattr(DiffusionWorker, n)]
+        self._callable = frozenset({*CONTROLS, *added})
 
     def start(self) -> Capabilities:
         """Take the device and load the model. Raises a `FatalError`."""
@@ -49,12 +54,10 @@ class WorkerWrapperBase:
         self._worker.check_device()
 
     def execute_method(self, method: str, args: dict[str, Any]) -> Any:
-        """Call a public method of the worker. Raises `InvalidArgumentError` for other names."""
-        if method.startswith("_") or not callable(getattr(self._worker, method, None)):
-            names = sorted(n for n in dir(self._worker) if not n.startswith("_"))
-            raise InvalidArgumentError(
-                f"method {method!r}; allowed: {', '.join(names)}", field="method"
-            )
+        """Call a method that is offered. Raises `InvalidArgumentError` for other names."""
+        if method not in self._callable:
+            names = ", ".join(sorted(self._callable))
+            raise InvalidArgumentError(f"method {method!r}; allowed: {names}", field="method")
         return getattr(self._worker, method)(**args)
 
     def shutdown(self) -> None:

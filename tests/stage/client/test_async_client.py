@@ -102,6 +102,24 @@ async def test_cancelling_the_task_cancels_the_request(client, stage):
     assert await stage.has_heard(Cancel) == [Cancel(request_id="mine", attempt=1)]
 
 
+async def test_a_late_answer_to_a_former_request_of_the_id_is_not_this_ones(client, stage):
+    """DIFF-RUNTIME-INV-005: an id may come again before its cancelled request has ended."""
+    stage.script = hold
+    former = asyncio.create_task(client.generate("former", request_id="x"))
+    (first,) = await stage.has_heard(Submit)
+    former.cancel()
+    await stage.has_heard(Cancel)
+    again = asyncio.create_task(client.generate("again", request_id="x", seed=2))
+    _, second = await stage.has_heard(Submit, 2)
+    assert first.attempt != second.attempt
+    late, task = stage.tasks
+    late.fail("CANCELLED")
+    task.result()
+    generation = await again
+    np.testing.assert_array_equal(generation.outputs["images"], pixels(2))
+    assert generation.attempts == 1
+
+
 async def test_closing_a_stream_cancels_the_request(client, stage):
     async def script(task):
         task.accept()

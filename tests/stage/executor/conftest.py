@@ -71,7 +71,7 @@ def make_stage(monkeypatch):
     for stage in stages:
         stage.executor.shutdown(grace_s=0)
         for worker in stage.workers:
-            worker.close()
+            worker.dispose()
 
 
 @pytest.fixture

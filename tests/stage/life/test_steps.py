@@ -125,7 +125,7 @@ def test_a_mode_that_the_pipeline_does_not_have_fails_the_start(serve, flags, wo
     """A14."""
     stage = serve(**flags)
     assert stage.end(timeout_s=240) == 64, stage.log
-    assert words in stage.last_words["error"]
+    assert words in stage.last_words["msg"]
     assert stage.last_words["reason"] == "ConfigInvalid"
 
 

@@ -88,6 +88,13 @@ def test_steps_give_the_same_picture_as_the_call(runner, params):
     assert runner._steps.request_ids == []
 
 
+def test_without_a_step_count_the_pipelines_own_is_taken(runner):
+    """W11."""
+    params = {"prompt": HEART, "height": 64, "width": 64}
+    (taken,) = runner.execute_stepwise([make_request("a", params=params)], [], [])
+    assert (taken.step_index, taken.total_steps) == (1, 50)
+
+
 @pytest.mark.parametrize("output", ["tensor", "latent"])
 def test_other_kinds_of_output(runner, output):
     request = ask("a", output=output)

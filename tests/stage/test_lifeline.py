@@ -12,7 +12,7 @@ from tests.stage.pids import wait_gone
 
 CHILD = """
     import os, re, signal, sys, time
-    from diffusion_stage.worker.lifeline import follow_parent
+    from diffusion_stage.lifeline import follow_parent
     follow_parent(int(sys.argv[1]))
     print("following", flush=True)
     {doing}
