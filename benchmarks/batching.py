@@ -13,13 +13,16 @@ from diffusion_stage.client import AsyncStageClient
 from diffusion_stage.wire.messages import Progress
 
 STEP_MODE = ("--step-execution", "--max-num-seqs", str(len(REQUESTS)))
-LONG = {**REQUESTS[0], "num_inference_steps": 400}
+# Eight images each: a step then takes much longer than what surrounds it.
+LARGE = {"num_images_per_prompt": 8}
+LONG = {**REQUESTS[0], **LARGE, "num_inference_steps": 400}
+LATE = {**REQUESTS[1], **LARGE}
 WARM_UP = 2
 
 
 def run(blocks: int) -> list[Result]:
     """Both stages and the bare loop stay up; only one of them works at a time."""
-    with StageProcess(ICONS_MODEL, *STEP_MODE) as stage, FusedLoop() as bare:
+    with StageProcess(ICONS_MODEL, *STEP_MODE, threads=None) as stage, FusedLoop() as bare:
         together = lambda: asyncio.run(_together(stage.address))  # noqa: E731
         one_by_one = lambda: asyncio.run(_one_by_one(stage.address))  # noqa: E731
         alternate(together, bare.run, blocks=WARM_UP)
@@ -29,7 +32,7 @@ def run(blocks: int) -> list[Result]:
             for pair in alternate(together, bare.run, blocks=blocks)
         ]
         joined = [asyncio.run(_steps_until_joined(stage.address)) for _ in range(blocks)]
-    with StageProcess(ICONS_MODEL, "--step-execution") as stage:
+    with StageProcess(ICONS_MODEL, "--step-execution", threads=None) as stage:
         freed = [asyncio.run(_steps_until_free(stage.address)) for _ in range(blocks)]
     return [
         ratio(
@@ -98,7 +101,7 @@ class _Running:
 async def _first_step(client: AsyncStageClient, before: Callable[[], None]) -> float:
     """When the first step of a new request was heard of; `before` is called as it is sent."""
     before()
-    async for event in client.stream(**REQUESTS[1]):
+    async for event in client.stream(**LATE):
         if isinstance(event, Progress) and event.step:
             return time.perf_counter()
     raise AssertionError("a request without steps")
@@ -108,7 +111,7 @@ async def _steps_until_joined(address: str) -> float:
     """Steps that the running request takes until the late one has taken its first."""
     async with AsyncStageClient(address) as client:
         running = _Running(client)
-        await running.at_step(30)
+        await running.at_step(12)
         sent: list[float] = []
         first = await _first_step(client, lambda: sent.append(time.perf_counter()))
         await running.cancel()
@@ -119,7 +122,7 @@ async def _steps_until_free(address: str) -> float:
     """In steps of the aborted request: until the next one's first step, without that step."""
     async with AsyncStageClient(address) as client:
         running = _Running(client)
-        await running.at_step(30)
+        await running.at_step(12)
         waiting = asyncio.create_task(_first_step(client, lambda: None))
         await running.at_step(len(running.times) + 5)
         aborted_at = time.perf_counter()

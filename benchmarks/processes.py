@@ -25,12 +25,16 @@ POLL_S = 0.05
 class Measured:
     """A child process, timed from before its start; ended with the `with` block.
 
-    One OpenMP thread and no hub, on both sides. `is_asked`: it reads requests and writes answers.
+    No hub, and the same number of OpenMP threads on both sides: one, or None for as many as there
+    are cores. `is_asked`: it reads requests and writes answers.
     """
 
-    def __init__(self, command: Sequence[str], *, is_asked: bool) -> None:
+    def __init__(self, command: Sequence[str], *, is_asked: bool, threads: int | None = 1) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
-        environment = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+        environment = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+        inherited = {k: value for k, value in os.environ.items() if k != "OMP_NUM_THREADS"}
+        if threads is not None:
+            environment["OMP_NUM_THREADS"] = str(threads)
         self.started_at = time.perf_counter()
         self.process = subprocess.Popen(
             command,
@@ -38,7 +42,7 @@ class Measured:
             stdout=subprocess.PIPE if is_asked else self._log,
             stderr=self._log,
             text=True,
-            env=os.environ | environment,
+            env=inherited | environment,
         )
 
     def __enter__(self) -> Self:
@@ -105,7 +109,9 @@ class FusedLoop(Measured):
 
     def __init__(self) -> None:
         super().__init__(
-            [sys.executable, "-m", "benchmarks.fused", str(ICONS_MODEL)], is_asked=True
+            [sys.executable, "-m", "benchmarks.fused", str(ICONS_MODEL)],
+            is_asked=True,
+            threads=None,
         )
         self.read_line()
 
@@ -118,7 +124,7 @@ class FusedLoop(Measured):
 class StageProcess(Measured):
     """`diffusion-stage serve` with one worker on the CPU; `ready_s` is from its start to ready."""
 
-    def __init__(self, model: Path, *options: str) -> None:
+    def __init__(self, model: Path, *options: str, threads: int | None = 1) -> None:
         self.address = f"tcp://127.0.0.1:{(port := _free_port())}"
         self._admin_port = _free_port()
         super().__init__(
@@ -130,6 +136,7 @@ class StageProcess(Measured):
                 *options,
             ],
             is_asked=False,
+            threads=threads,
         )
         self._wait_until_ready()
         self.ready_s = time.perf_counter() - self.started_at

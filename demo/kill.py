@@ -26,7 +26,7 @@ class Kill:
         if self._seen is None and len(answers.steps) == sum(map(len, answers.workers.values())):
             self.replica, workers = min(answers.workers.items())
             self.worker = workers[-1]
-            kill = f"import os, time; os.kill({self.worker['pid']}, 9); print(time.time())"
+            kill = f"import os, time; at = time.time(); os.kill({self.worker['pid']}, 9); print(at)"
             command = ("exec", self.replica, "-c", "stage", "--", "python", "-c", kill)
             self.at = float(self._target.kubectl(*command))
             self._seen = self._pool.submit(self._await_failure)

@@ -59,7 +59,9 @@ class Product:
     def signal(self, pod: str, pid: int, number: int) -> float:
         """Send a signal inside the pod; returns the time at which it was sent."""
         return float(
-            self.in_pod(pod, f"import os, time; os.kill({pid}, {number}); print(time.time())")
+            self.in_pod(
+                pod, f"import os, time; at = time.time(); os.kill({pid}, {number}); print(at)"
+            )
         )
 
     def termination(self, pod: str, *, restarts: int) -> dict[str, Any] | None:

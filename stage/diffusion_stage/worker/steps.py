@@ -39,8 +39,9 @@ class StepOutput:
 class StepRunner:
     """Knows no queue: it takes one step with what it is told to, and forgets what it is told to.
 
-    A newcomer is encoded between two steps of the others, one newcomer each time, so that those
-    wait for one encoding at most. `is_streaming`: outputs are given in chunks.
+    Newcomers are encoded between two steps of the others, for as long as a step takes, and at least
+    one: so those wait twice as long as alone at most, or for one encoding if that is longer.
+    `is_streaming`: outputs are given in chunks.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class StepRunner:
         self._states: dict[str, StepRequestState] = {}
         self._arrived: dict[str, DiffusionRequest] = {}
         self._batch: InputBatch | None = None
+        self._step_ms = 0.0
 
     @property
     def request_ids(self) -> list[str]:
@@ -101,17 +103,21 @@ class StepRunner:
 
     def _encode(self, arrived: list[str]) -> dict[str, StepOutput]:
         failed = {}
-        for request_id in arrived[: 1 if self._states else None]:
+        are_others_waiting = bool(self._states)
+        start = time.perf_counter()
+        for request_id in arrived:
             request = self._arrived.pop(request_id)
-            start = time.perf_counter()
+            began_ms = _ms_since(start)
             try:
                 state = self._make_state(request)
                 self._pipeline.prepare_encode(state)
             except Exception as error:
                 failed[request_id] = _failed(request_id, self._classify(error, False))
-                continue
-            state.forward_ms += _ms_since(start)
-            self._states[request_id] = state
+            else:
+                state.forward_ms += _ms_since(start) - began_ms
+                self._states[request_id] = state
+            if are_others_waiting and _ms_since(start) >= self._step_ms:
+                break
         return failed
 
     def _step(self, states: list[StepRequestState]) -> dict[str, StepOutput]:
@@ -124,7 +130,7 @@ class StepRunner:
         except Exception as error:
             self._batch = None
             return self._step_each(states, error)
-        took_ms = _ms_since(start)
+        took_ms = self._step_ms = _ms_since(start)
         return {
             state.request_id: self._advance(state, prediction, took_ms)
             for state, prediction in zip(states, predictions, strict=True)

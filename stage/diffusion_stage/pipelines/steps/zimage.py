@@ -17,6 +17,7 @@ from diffusion_stage.pipelines.steps.batch import InputBatch
 from diffusion_stage.pipelines.steps.state import StepRequestState
 
 DEFAULT_SIZE = 1024  # pixels
+NEGATIVES_KEPT = 32
 FREE_IN_STEPS = (
     "cfg_normalization",
     "cfg_truncation",
@@ -63,19 +64,22 @@ class ZImageSteps:
 
     def __init__(self, pipeline: Any) -> None:
         self._pipeline = pipeline
+        self._negatives: dict[tuple[str, int], torch.Tensor] = {}
         call = inspect.signature(type(pipeline).__call__).parameters
         self._defaults = {name: parameter.default for name, parameter in call.items()}
 
     def prepare_encode(self, state: StepRequestState) -> None:
         """As the protocol says; prompt and noise are those of the pipeline's own call."""
         pipeline, given = self._pipeline, {**self._defaults, **state.arguments}
-        scale = float(given["guidance_scale"])
-        positive, negative = pipeline.encode_prompt(
-            prompt=given["prompt"],
-            negative_prompt=given["negative_prompt"],
-            do_classifier_free_guidance=scale > 0,
-            max_sequence_length=given["max_sequence_length"],
-        )
+        scale, length = float(given["guidance_scale"]), given["max_sequence_length"]
+        prompts = _texts(given["prompt"])
+        positive = self._encode(prompts, length)
+        negative: list[torch.Tensor] = []
+        if scale > 0:
+            texts = _texts(given["negative_prompt"] or [""] * len(prompts))
+            if len(texts) != len(prompts):
+                raise ValueError(f"`negative_prompt`: {len(texts)} for {len(prompts)} prompt(s)")
+            negative = [self._encode_negative(text, length) for text in texts]
         images = given["num_images_per_prompt"]
         state.extra = _Conditions(
             [each for each in positive for _ in range(images)],
@@ -87,6 +91,23 @@ class ZImageSteps:
         state.latents = self._noise(state, rows=len(positive) * images)
         state.scheduler = scheduler = copy.deepcopy(pipeline.scheduler)
         state.timesteps = self._schedule(scheduler, state.latents, given)
+
+    def _encode(self, prompts: list[str], length: int) -> list[torch.Tensor]:
+        found: list[torch.Tensor]
+        found, _ = self._pipeline.encode_prompt(
+            prompt=list(prompts), do_classifier_free_guidance=False, max_sequence_length=length
+        )
+        return found
+
+    def _encode_negative(self, text: str, length: int) -> torch.Tensor:
+        """Remembered: most requests have the same one, and it costs as much as the prompt."""
+        known = self._negatives.pop((text, length), None)
+        if known is None:
+            (known,) = self._encode([text], length)
+        self._negatives[text, length] = known
+        if len(self._negatives) > NEGATIVES_KEPT:
+            del self._negatives[next(iter(self._negatives))]
+        return known
 
     def _noise(self, state: StepRequestState, *, rows: int) -> torch.Tensor:
         given = state.arguments
