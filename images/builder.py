@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from images.recipe import DEMO, RECIPES, Recipe
 REGISTRY = "docker.io/diffusionstage"
 OURS = "ours"  # marks an image that lacks its packages
 KEPT = 10
+NEEDED_GB = {"stage": 20, "operator": 2}
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +85,13 @@ class Builder:
         key = self._recipe.packages_key(self._base)
         archive = self._folder / f"packages-{extra}-{key}.tar"
         if not archive.exists():
+            free_gb = shutil.disk_usage(self._folder).free / 1e9
+            if free_gb < NEEDED_GB[extra]:
+                logger.warning(
+                    "%.0f GB free in %s, and the packages of the %s image take up to %d GB while "
+                    "they are built",
+                    *(free_gb, self._folder, extra, NEEDED_GB[extra]),
+                )
             with timed(f"built the packages of the {extra} image"):
                 self._run("deps", f"{REGISTRY}/{extra}-packages:latest", archive)
             self._prune(archive)
