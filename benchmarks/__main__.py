@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import batching, latency, policy, result, startup, transfer
+from benchmarks import batching, growth, latency, policy, result, startup, transfer
 from benchmarks.processes import ROOT
 
 SUITES: dict[str, Callable[[int], list[result.Result]]] = {
@@ -14,6 +14,7 @@ SUITES: dict[str, Callable[[int], list[result.Result]]] = {
     "policy": policy.run,
     "transfer": transfer.run,
     "startup": startup.run,
+    "growth": growth.run,
 }
 MIN_BLOCKS = 7
 

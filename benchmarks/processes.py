@@ -90,9 +90,11 @@ class Measured:
 class PlainPipeline(Measured):
     """`benchmarks.plain` with the icon model; `ready_s` is from its start to its model loaded."""
 
+    program = "plain"
+
     def __init__(self) -> None:
         super().__init__(
-            [sys.executable, "-m", "benchmarks.plain", str(ICONS_MODEL)], is_asked=True
+            [sys.executable, "-m", f"benchmarks.{self.program}", str(ICONS_MODEL)], is_asked=True
         )
         self.read_line()
         self.ready_s = time.perf_counter() - self.started_at
@@ -102,6 +104,12 @@ class PlainPipeline(Measured):
         self.write_line(json.dumps(arguments))
         reply = json.loads(self.read_line())
         return reply["seconds"], reply["digest"]
+
+
+class InlineEngine(PlainPipeline):
+    """The same through an engine in that process: `benchmarks.inline`."""
+
+    program = "inline"
 
 
 class FusedLoop(Measured):
