@@ -9,7 +9,7 @@ import torch
 
 from diffusion_stage.errors import InternalError, RequestError
 from diffusion_stage.pipelines.steps.batch import InputBatch
-from diffusion_stage.pipelines.steps.protocol import SupportsStepExecution
+from diffusion_stage.pipelines.steps.protocol import EncodesTogether, SupportsStepExecution
 from diffusion_stage.pipelines.steps.state import StepRequestState
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.worker.model_output import ModelOutput, fields_of
@@ -39,9 +39,9 @@ class StepOutput:
 class StepRunner:
     """Knows no queue: it takes one step with what it is told to, and forgets what it is told to.
 
-    Newcomers are encoded between two steps of the others, for as long as a step takes, and at least
-    one: so those wait twice as long as alone at most, or for one encoding if that is longer.
-    `is_streaming`: outputs are given in chunks.
+    Newcomers are encoded between two steps of the others, in one call where the pipeline can; else
+    for as long as a step takes, and at least one. So those that run wait for one encoding, or twice
+    as long as alone. `is_streaming`: outputs are given in chunks.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class StepRunner:
         self._is_streaming = is_streaming and pipeline.has_chunks
         self._states: dict[str, StepRequestState] = {}
         self._arrived: dict[str, DiffusionRequest] = {}
+        self._newcomers: dict[str, StepRequestState] = {}
         self._batch: InputBatch | None = None
         self._step_ms = 0.0
 
@@ -102,23 +103,39 @@ class StepRunner:
             self._batch = None
 
     def _encode(self, arrived: list[str]) -> dict[str, StepOutput]:
+        """Newcomers to states, of all or of as many as may be; the failed ones are told."""
         failed = {}
         are_others_waiting = bool(self._states)
         start = time.perf_counter()
+        is_bounded = self._encode_together(arrived)
         for request_id in arrived:
             request = self._arrived.pop(request_id)
             began_ms = _ms_since(start)
             try:
-                state = self._make_state(request)
+                state = self._newcomers.pop(request_id, None) or self._make_state(request)
                 self._pipeline.prepare_encode(state)
             except Exception as error:
                 failed[request_id] = _failed(request_id, self._classify(error, False))
             else:
                 state.forward_ms += _ms_since(start) - began_ms
                 self._states[request_id] = state
-            if are_others_waiting and _ms_since(start) >= self._step_ms:
+            if are_others_waiting and not is_bounded and _ms_since(start) >= self._step_ms:
                 break
         return failed
+
+    def _encode_together(self, arrived: list[str]) -> bool:
+        """Whether the prompts of all are encoded, in one call."""
+        self._newcomers.clear()
+        if len(arrived) < 2 or not isinstance(self._pipeline, EncodesTogether):
+            return False
+        try:
+            states = [self._make_state(self._arrived[request_id]) for request_id in arrived]
+            self._pipeline.encode_together(states)
+        except Exception as error:  # one of them, perhaps: each encodes its own
+            logger.warning("%d prompts could not be encoded together: %s", len(arrived), error)
+            return False
+        self._newcomers = {state.request_id: state for state in states}
+        return True
 
     def _step(self, states: list[StepRequestState]) -> dict[str, StepOutput]:
         if not states:

@@ -120,9 +120,40 @@ def test_requests_with_steps_and_guidance_of_their_own_share_a_batch(runner):
         assert differ(made, alone(runner, request)) <= CLOSE, request.request_id
 
 
+def test_newcomers_are_encoded_in_one_call(runner, monkeypatch):
+    calls = []
+    encode = runner._batching._encode
+    monkeypatch.setattr(
+        runner._batching, "_encode", lambda texts, n: calls.append(texts) or encode(texts, n)
+    )
+    prompts = [HEART, STAR, [HEART, STAR]]
+    requests = [ask(f"n{i}", prompt, seed=i) for i, prompt in enumerate(prompts)]
+    outputs, sizes = run(runner, {0: [ask("a", num_inference_steps=5)], 1: requests})
+    assert sizes == [1, 4, 4, 4, 4]
+    assert [HEART, STAR, HEART, STAR] in calls
+    for request in requests:
+        made = outputs[request.request_id].output.tensors["images"]
+        assert differ(made, alone(runner, request)) <= CLOSE
+
+
+def test_a_prompt_that_spoils_the_call_fails_alone(runner, monkeypatch):
+    encode = runner._batching._encode
+
+    def spoiled(texts, length):
+        if "bad" in texts:
+            raise RuntimeError("no such word")
+        return encode(texts, length)
+
+    monkeypatch.setattr(runner._batching, "_encode", spoiled)
+    outputs, _ = run(runner, {0: [ask("a"), ask("b", STAR), ask("c", "bad")]})
+    assert "no such word" in str(outputs["c"].error)
+    assert outputs["a"].error is outputs["b"].error is None
+
+
 @pytest.mark.parametrize(("is_slow", "expected"), [(True, [1, 2, 3, 4]), (False, [1, 4, 4, 4])])
 def test_newcomers_are_encoded_for_no_longer_than_a_step(runner, monkeypatch, is_slow, expected):
     """7.3/33: a running batch waits for a bounded time; slow encodings come one at a time."""
+    monkeypatch.delattr(type(runner._batching), "encode_together")
     encode, denoise = runner._batching.prepare_encode, runner._batching.denoise_step
 
     def slow_encode(state):

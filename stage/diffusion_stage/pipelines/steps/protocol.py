@@ -45,6 +45,14 @@ class SupportsStepExecution(Protocol):
 
 
 @runtime_checkable
+class EncodesTogether(Protocol):
+    """Encodes the prompts of several newcomers in one call."""
+
+    def encode_together(self, states: list[StepRequestState]) -> None:
+        """Before their `prepare_encode`; if it fails, each of those encodes its own."""
+
+
+@runtime_checkable
 class SupportsRequestBatch(Protocol):
     """One call for several requests, which agree in `request_batch.key`."""
 

@@ -73,7 +73,7 @@ class ZImageSteps:
         pipeline, given = self._pipeline, {**self._defaults, **state.arguments}
         scale, length = float(given["guidance_scale"]), given["max_sequence_length"]
         prompts = _texts(given["prompt"])
-        positive = self._encode(prompts, length)
+        positive = state.extra or self._encode(prompts, length)  # see `encode_together`
         negative: list[torch.Tensor] = []
         if scale > 0:
             texts = _texts(given["negative_prompt"] or [""] * len(prompts))
@@ -91,6 +91,15 @@ class ZImageSteps:
         state.latents = self._noise(state, rows=len(positive) * images)
         state.scheduler = scheduler = copy.deepcopy(pipeline.scheduler)
         state.timesteps = self._schedule(scheduler, state.latents, given)
+
+    def encode_together(self, states: list[StepRequestState]) -> None:
+        """As the protocol says; the embeddings wait in `extra` for `prepare_encode`."""
+        length = self._defaults["max_sequence_length"]
+        plain = [s for s in states if s.arguments.get("max_sequence_length", length) == length]
+        texts = [_texts(state.arguments["prompt"]) for state in plain]
+        found = iter(self._encode([text for each in texts for text in each], length))
+        for state, own in zip(plain, texts, strict=True):
+            state.extra = [next(found) for _ in own]
 
     def _encode(self, prompts: list[str], length: int) -> list[torch.Tensor]:
         found: list[torch.Tensor]
