@@ -1,6 +1,7 @@
 """The small requests that a stage runs before it says that it is ready."""
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,7 +48,13 @@ def dummy_request(rank: int, capabilities: Capabilities) -> DiffusionRequest:
         "width": side,
     }
     params = {name: value for name, value in wanted.items() if name in capabilities.parameters}
-    return DiffusionRequest(request_id=f"warm-up {rank}", attempt=1, params=params, seed=0)
+    return DiffusionRequest(
+        request_id=f"warm-up {rank}",
+        attempt=1,
+        params=params,
+        seed=0,
+        arrived_at=time.monotonic(),
+    )
 
 
 def check_warmup(events: Iterable[StreamEvent]) -> None:

@@ -42,6 +42,10 @@ def test_requests_join_while_others_run(client, stage):
     for seed in range(6):
         np.testing.assert_array_equal(images[f"{seed}"], picture(PROMPT, seed))
     np.testing.assert_array_equal(images["long"], picture(PROMPT, 1))
+    waits = next(
+        line for line in stage.get("/metrics")[1].splitlines() if "queue_seconds_sum" in line
+    )
+    assert 0 < float(waits.split()[1]) < 300, "the warm-up waited for nothing"
     batches = stage.status["batches"]
     assert batches["2"] > 0
     assert (
