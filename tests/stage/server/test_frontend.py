@@ -239,7 +239,10 @@ def test_the_status_can_be_asked_for(client):
 
 def test_an_unknown_control_method_is_refused_with_those_there_are(client):
     client.say(Control(control_id="1", method="reboot"))
-    assert client.hear(ControlReply).error == "method 'reboot'; allowed: status, workers"
+    assert (
+        client.hear(ControlReply).error
+        == "method 'reboot'; allowed: status, workers, collective_rpc"
+    )
 
 
 @pytest.mark.parametrize("message", [Draining(), EngineDead(reason="Hang", message="no step")])

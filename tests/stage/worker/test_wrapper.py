@@ -34,8 +34,8 @@ def test_an_extension_takes_no_methods_place():
         make_wrapper(worker_extension=f"{FAKES}:Conflict")
 
 
-@pytest.mark.parametrize("method", ["reboot", "_spec", "__init__", "shutdown_now"])
+@pytest.mark.parametrize("method", ["reboot", "_spec", "__init__", "shutdown", "load_model"])
 def test_a_method_that_is_not_there_is_refused_with_those_that_are(method):
-    with pytest.raises(InvalidArgumentError, match="allowed: check_device, execute_model") as no:
+    with pytest.raises(InvalidArgumentError, match="allowed: check_device, report") as no:
         make_wrapper().execute_method(method, {})
     assert no.value.field == "method"
