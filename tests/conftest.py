@@ -1,6 +1,7 @@
 """What every test may ask for, and the check that none leaves anything behind."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 from tests import leaks
 
 leaks.mark_processes()
+# A shell that runs tests in the background has them and their children ignore SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 
 
