@@ -69,3 +69,11 @@ def make():
     )
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
+
+
+class Loader:
+    """What `--pipeline-class` names: it is made, not read."""
+
+    @classmethod
+    def from_pretrained(cls, name, **given):
+        return make()

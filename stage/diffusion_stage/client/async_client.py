@@ -12,7 +12,7 @@ from typing import Any, Self
 from diffusion_stage.client.addresses import parse
 from diffusion_stage.client.calls import Call, StreamEvent, follow
 from diffusion_stage.client.discovery import Discovery, Resolve, resolve
-from diffusion_stage.client.generation import Generation
+from diffusion_stage.client.generation import Generation, Part, whole
 from diffusion_stage.client.inputs import plain
 from diffusion_stage.client.pool import Pool
 from diffusion_stage.client.session import Session
@@ -90,7 +90,8 @@ class AsyncStageClient:
 
         PIL images and numpy arrays among them travel as payload. A failure that another attempt may
         mend is retried, on another replica first, until `timeout_s`. The stage keeps `deadline_s`
-        too: it starts nothing that would be late. `output` is `image`, `tensor` or `latent`.
+        too: it starts nothing that would be late. `output` is `image`, `tensor` or `latent`. What a
+        streaming stage sends in parts comes back whole.
         `on_progress` is called in the event loop, so it must not block. Cancelling the task cancels
         the request. Raises `RequestError`.
         """
@@ -104,10 +105,13 @@ class AsyncStageClient:
             request_id=request_id,
             **params,
         )
+        parts: list[Part] = []
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Generation):
-                    return event
+                    return whole(event, parts, output=output)
+                if isinstance(event, Part):
+                    parts.append(event)
                 if isinstance(event, Progress) and on_progress is not None:
                     on_progress(event)
         raise AssertionError("a stream ends with a generation or an error")
@@ -119,7 +123,7 @@ class AsyncStageClient:
         timeout_s: float = TIMEOUT_S,
         **request: Any,
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Every `Progress` and `Part` as it comes, and the `Generation` last.
+        """Every `Progress` and `Part` as it comes, and the `Generation` last, with what is left.
 
         `request` is what `generate` takes. Progress starts anew with each attempt. Closing the
         iterator cancels the request. Raises `RequestError`.

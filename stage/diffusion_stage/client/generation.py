@@ -1,7 +1,7 @@
 """What a client gets back: the finished generation, and parts of it on the way."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,22 @@ class Generation:
             (name,) = self.outputs
         array = self.outputs[name]
         return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+FRAME_AXIS = {"image": 1, "tensor": 1, "latent": 2}
+"""Where a video has its frames: [n, frames, ...], and latents [n, channels, frames, ...]."""
+
+
+def whole(generation: Generation, parts: Sequence[Part], *, output: str) -> Generation:
+    """The generation with what came in parts before it; `output` is what was asked for."""
+    if not parts:
+        return generation
+    axis = FRAME_AXIS[output]
+    joined = {
+        name: np.concatenate([*(p.outputs[name] for p in parts if name in p.outputs), last], axis)
+        for name, last in generation.outputs.items()
+    }
+    return replace(generation, outputs=joined)
 
 
 def arrays(specs: Sequence[Tensor], payload: Sequence[Frame], *, sender: str) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from diffusion_stage.client.calls import StreamEvent
-from diffusion_stage.client.generation import Generation
+from diffusion_stage.client.generation import Generation, Part, whole
 from diffusion_stage.client.submission import Submission, prepare
 from diffusion_stage.errors import AlreadyExistsError, CancelledError
 
@@ -62,16 +62,19 @@ class OwnedStage(abc.ABC):
 
     async def generate(self, prompt: str | list[str] | None = None, **request: Any) -> Generation:
         """One request and its one outcome; `request` as for `AsyncStageClient.generate`."""
+        parts: list[Part] = []
         async with aclosing(self.stream(prompt, **request)) as events:
             async for event in events:
                 if isinstance(event, Generation):
-                    return event
+                    return whole(event, parts, output=request.get("output", "image"))
+                if isinstance(event, Part):
+                    parts.append(event)
         raise AssertionError("a stream ends with a generation or an error")
 
     async def stream(
         self, prompt: str | list[str] | None = None, **request: Any
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Every `Progress` and `Part` as it comes, and the `Generation` last.
+        """Every `Progress` and `Part` as it comes, and the `Generation` last, with what is left.
 
         Closing the iterator cancels the request. Raises `RequestError`; `AlreadyExistsError` for an
         id that is under way, which goes on.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diffusion_stage.client import Generation
-from diffusion_stage.client.generation import arrays
+from diffusion_stage.client.generation import Part, arrays, whole
 from diffusion_stage.errors import InternalError
 from diffusion_stage.wire.messages import Tensor
 
@@ -54,3 +54,15 @@ def test_a_result_that_does_not_fit_its_description_is_the_stages_fault():
     spec = Tensor(name="images", kind="image", dtype="uint8", shape=(1, 2, 2, 3))
     with pytest.raises(InternalError, match="flux-0 sent a malformed output: images: 1 bytes"):
         arrays([spec], [b"x"], sender="flux-0")
+
+
+@pytest.mark.parametrize(("output", "axis"), [("image", 1), ("tensor", 1), ("latent", 2)])
+def test_a_video_that_came_in_parts_is_whole(output, axis):
+    frames = np.arange(2 * 6 * 6 * 3).reshape(2, 6, 6, 3)
+    first, second, last = np.split(frames, [1, 3], axis=axis)
+    parts = [Part(0, {"frames": first}), Part(1, {"frames": second, "other": second})]
+    end = generation(frames=(last, "video"), seed=(last, "tensor"))
+    joined = whole(end, parts, output=output)
+    np.testing.assert_array_equal(joined.outputs["frames"], frames)
+    np.testing.assert_array_equal(joined.outputs["seed"], last)
+    assert whole(end, [], output=output) is end

@@ -6,10 +6,13 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
+from diffusion_stage.client import AsyncStageClient, Part
 from diffusion_stage.wire.messages import Cancel, Chunk, Error, Progress
 from diffusion_stage.wire.tensors import array
 from tests.fakes.pipelines import picture
+from tests.models import video
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
@@ -174,3 +177,30 @@ def test_the_same_seed_gives_the_same_image_alone_and_in_any_batch(serve, icons_
         progress = [m for m, _ in client.heard if isinstance(m, Progress)]
         assert {m.total_steps for m in progress if m.request_id == "0 3"} == {7}
     assert stage.status["batches"]["4"] > 0
+
+
+async def test_a_video_is_streamed_in_blocks_and_comes_whole(serve):
+    """Diffusion forcing, from the manifest's `streamingOutput` to the client's array."""
+    stage = serve(pipeline_class="tests.models.video:Loader", streaming_output=True).wait_ready()
+    asked = {
+        "prompt": "a cat",
+        "seed": 1,
+        "height": 32,
+        "width": 32,
+        "num_frames": 17,
+        "num_inference_steps": 3,
+        "ar_step": 1,
+        "causal_block_size": 1,
+        "max_sequence_length": 16,
+    }
+    async with AsyncStageClient(stage.address) as client:
+        events = [event async for event in client.stream(**asked)]
+        made = await client.generate(**asked)
+    parts = [event.outputs["frames"] for event in events if isinstance(event, Part)]
+    assert [part.shape for part in parts] == [(1, 1, 32, 32, 3), *[(1, 4, 32, 32, 3)] * 3]
+    last = events[-1].outputs["frames"]
+    np.testing.assert_array_equal(made.outputs["frames"], np.concatenate([*parts, last], axis=1))
+    generator = torch.Generator("cpu").manual_seed(asked.pop("seed"))
+    plain = video.make()(**asked, generator=generator).frames
+    off = made.outputs["frames"].astype(int) - np.round(plain * 255)
+    assert np.abs(off).max() <= CLOSE

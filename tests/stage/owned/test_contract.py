@@ -96,6 +96,8 @@ async def progress_and_parts_come_in_order(stage):
     ]
     assert any(isinstance(event, Progress) for event in events)
     assert isinstance(events[-1], Generation)
+    made = await stage.generate(PROMPT, seed=1, chunks=2)
+    np.testing.assert_array_equal(made.images[0], picture(PROMPT, 1))
 
 
 async def bad_input_costs_its_request_alone(stage):
