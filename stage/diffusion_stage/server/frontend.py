@@ -273,9 +273,12 @@ class Frontend:
             case "workers":
                 self._call_workers(client, control, "report", {})
             case "collective_rpc":
-                args = control.args
-                call, given = str(args.get("call")), args.get("args") or {}
-                self._call_workers(client, control, call, given, args.get("call_timeout_s"))
+                try:
+                    call = msgspec.convert(control.args, w.WorkerCall)
+                except msgspec.ValidationError as error:
+                    self._send(client, reply(error=f"collective_rpc: {error}"))
+                else:
+                    self._call_workers(client, control, call.call, call.args, call.call_timeout_s)
             case method:
                 allowed = "status, workers, collective_rpc"
                 self._send(client, reply(error=f"method {method!r:.200}; allowed: {allowed}"))

@@ -6,9 +6,9 @@ A client opens with `Hello`, which the stage answers with its own. `Submit` is a
 an answer to an abandoned attempt can be told from the current one.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -122,6 +122,14 @@ class Control(Message, frozen=True, kw_only=True, tag="control"):
     control_id: str
     method: str
     args: dict[str, Any] = field(default_factory=dict)
+
+
+class WorkerCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `args` of the control method `collective_rpc`: a worker method, for every rank."""
+
+    call: str
+    args: dict[str, Any] = field(default_factory=dict)
+    call_timeout_s: Annotated[float, Meta(gt=0)] | None = None
 
 
 class ControlReply(Message, frozen=True, kw_only=True, tag="control_reply"):

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from diffusion_stage.wire import codec
-from diffusion_stage.wire.messages import Cancel, Error, Hello, Ping, Result, Submit
+from diffusion_stage.wire.messages import (
+    Cancel,
+    Control,
+    ControlReply,
+    Error,
+    Hello,
+    Ping,
+    Result,
+    Submit,
+)
 from diffusion_stage.wire.tensors import describe, frame
 from tests import leaks
 from tests.fakes.pipelines import picture
@@ -101,6 +110,24 @@ def test_a_request_that_poisons_its_forward_fails_alone(
     assert words in error.message
     client.accepted("after", prompt=PROMPT, seed=1)
     np.testing.assert_array_equal(client.image_of("after"), picture(PROMPT, 1))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"call": "report", "args": [1]},
+        {"call": "report", "args": {1: 2}},
+        {"call": "report", "args": {}, "call_timeout_s": "soon"},
+        {"call": ["report"]},
+        {},
+    ],
+    ids=str,
+)
+def test_a_malformed_control_call_is_answered_to_its_sender(neighbour, client, args):
+    """W19."""
+    client.say(Control(control_id="1", method="collective_rpc", args=args))
+    assert client.hear(ControlReply).error.startswith("collective_rpc: ")
+    assert client.control("workers")
 
 
 def test_an_id_in_use_is_refused_to_its_owner_and_to_others(neighbour, client):
