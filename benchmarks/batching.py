@@ -5,10 +5,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-from benchmarks.blocks import Pair, alternate, interval
+from benchmarks.blocks import Pair, alternate
 from benchmarks.mixed import REQUESTS
 from benchmarks.processes import ICONS_MODEL, FusedLoop, StageProcess
-from benchmarks.result import Result, ratio
+from benchmarks.result import Result, figure, ratio
 from diffusion_stage.client import AsyncStageClient
 from diffusion_stage.wire.messages import Progress
 
@@ -131,15 +131,5 @@ async def _steps_until_free(address: str) -> float:
 
 
 def _steps(benchmark: str, name: str, figures: list[float], *, limit: float) -> Result:
-    found = interval(figures)
-    return Result(
-        id=benchmark,
-        name=name,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        unit="steps",
-        n=len(figures),
-        baseline="steps of the running request",
-        limit=limit,
-    )
+    baseline = "steps of the running request"
+    return figure(benchmark, name, figures, unit="steps", baseline=baseline, limit=limit)

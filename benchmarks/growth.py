@@ -4,9 +4,8 @@ import asyncio
 import itertools
 from typing import Any
 
-from benchmarks.blocks import interval
 from benchmarks.processes import ICONS_MODEL, StageProcess
-from benchmarks.result import Result
+from benchmarks.result import Result, figure
 from diffusion_stage.client import AsyncStageClient
 
 REQUESTS = 1000
@@ -27,16 +26,12 @@ def run(blocks: int) -> list[Result]:
         for _ in range(blocks + 1):
             asyncio.run(_ask(stage.address))
             sizes.append(stage.proportional_bytes() / MEGABYTE)
-    found = interval([after - before for before, after in itertools.pairwise(sizes)])
     return [
-        Result(
-            id="P10.growth",
-            name=f"growth of PSS in {REQUESTS} requests",
-            value=found.value,
-            low=found.low,
-            high=found.high,
+        figure(
+            "P10.growth",
+            f"growth of PSS in {REQUESTS} requests",
+            [after - before for before, after in itertools.pairwise(sizes)],
             unit="MB",
-            n=blocks,
             baseline=f"{sizes[0]:.0f} MB after the first {REQUESTS}",
             limit=1,
         )

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from benchmarks.blocks import Pair, interval
-from benchmarks.result import Result, ratio
+from benchmarks.blocks import Pair
+from benchmarks.result import Result, figure, ratio
 from diffusion_stage.capabilities import BatchFields, Capabilities
 from diffusion_stage.config.resolve import resolve
 from diffusion_stage.config.stage import EngineConfig, ModelConfig, StageConfig
@@ -74,17 +74,13 @@ class _Idle(DiffusionExecutor):
 def run(blocks: int) -> list[Result]:
     """In this process; nothing is computed but decisions."""
     figures = [_microseconds_per_request_step() for _ in range(blocks)]
-    found = interval(figures)
     queues = [(_queue(SHORT), _queue(LONG)) for _ in range(blocks)]
     results = [
-        Result(
-            id="P3.scheduler",
-            name=f"schedule and update, per request and step, {RUNNING} running",
-            value=found.value,
-            low=found.low,
-            high=found.high,
+        figure(
+            "P3.scheduler",
+            f"schedule and update, per request and step, {RUNNING} running",
+            figures,
             unit="µs",
-            n=blocks,
             baseline=f"nothing: {STEPS} steps a block",
             limit=20,
         )

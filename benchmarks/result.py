@@ -33,6 +33,30 @@ class Result:
         return f"{self.id:10} {figure} {limit:10} {self.name}; beside {self.baseline}; n={self.n}"
 
 
+def figure(
+    benchmark: str,
+    name: str,
+    figures: Sequence[float],
+    *,
+    unit: str,
+    baseline: str,
+    limit: float | None = None,
+) -> Result:
+    """One figure a block, in its own unit; `baseline` says what it was measured beside."""
+    found = interval(figures)
+    return Result(
+        id=benchmark,
+        name=name,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        unit=unit,
+        n=len(figures),
+        baseline=baseline,
+        limit=limit,
+    )
+
+
 def ratio(
     benchmark: str,
     name: str,
@@ -42,15 +66,11 @@ def ratio(
     limit: float | None,
 ) -> Result:
     """Ours ÷ baseline; `baseline` puts the other side's median into words."""
-    found = interval([pair.ours / pair.baseline for pair in pairs])
-    return Result(
-        id=benchmark,
-        name=name,
-        value=found.value,
-        low=found.low,
-        high=found.high,
+    return figure(
+        benchmark,
+        name,
+        [pair.ours / pair.baseline for pair in pairs],
         unit="ratio",
-        n=len(pairs),
         baseline=baseline(statistics.median(pair.baseline for pair in pairs)),
         limit=limit,
     )

@@ -7,10 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.blocks import alternate, interval, median_of
+from benchmarks.blocks import alternate, median_of
 from benchmarks.memcpy import SIZE_BYTES, Memcpy, touch
 from benchmarks.processes import StageProcess
-from benchmarks.result import Result, ratio
+from benchmarks.result import Result, figure, ratio
 from diffusion_stage.client import StageClient
 from diffusion_stage.config.arguments import parse_serve
 from diffusion_stage.config.resolve import resolve
@@ -131,15 +131,11 @@ def _zmq(model: Path, blocks: int) -> Result:
         pairs = alternate(
             median_of(network.measure, REPEATS), median_of(memcpy.measure, REPEATS), blocks=blocks
         )
-    found = interval([pair.ours for pair in pairs])
     copied_s = statistics.median(pair.baseline for pair in pairs)
-    return Result(
-        id="P6.zmq",
-        name="97 MB from worker to client over ZMQ",
-        value=found.value,
-        low=found.low,
-        high=found.high,
+    return figure(
+        "P6.zmq",
+        "97 MB from worker to client over ZMQ",
+        [pair.ours for pair in pairs],
         unit="GB/s",
-        n=len(pairs),
         baseline=f"memcpy {SIZE_BYTES / copied_s / GIGABYTE:.1f} GB/s",
     )

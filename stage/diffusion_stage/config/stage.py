@@ -9,6 +9,7 @@ Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 IMPORT_PATH = r"[\w.]+:\w+"
 ImportPath = Annotated[str, Field(pattern=f"^{IMPORT_PATH}$")]
+PolicyName = Literal["fifo", "lookahead"]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
@@ -61,7 +62,7 @@ class EngineConfig(_Group):
     max_queue: Annotated[int, Field(ge=1, le=100_000)] = 64
     step_execution: bool = False
     streaming_output: bool = False
-    scheduling_policy: Literal["fifo", "lookahead"] = "fifo"
+    scheduling_policy: PolicyName = "fifo"
     request_batch_max_wait_ms: Annotated[float, Field(ge=0, le=60_000)] = 0
     consumer_drop: Literal["abort", "detach"] = "abort"
     warmup: bool = True

@@ -33,7 +33,7 @@ from diffusion_stage.worker import packing
 from diffusion_stage.worker.messages import WorkerSpec
 from diffusion_stage.worker.model_output import ModelOutput
 from diffusion_stage.worker.runner import OnStep
-from diffusion_stage.worker.steps import StepOutput
+from diffusion_stage.worker.steps import StepOutput, batch_size
 from diffusion_stage.worker.wrapper import WorkerWrapperBase
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class UniProcDiffusionExecutor(DiffusionExecutor):
             outputs = [self._step_output(each) for each in taken]
         for request_id in output.finished_req_ids.difference(each.request_id for each in new):
             self._seeds.pop(request_id, None)
-        size = sum(each.step_index > 0 for each in taken)
+        size = batch_size(taken)
         batches = [StepBatch(size, step_ms)] if size else []
         return BatchRunnerOutput(outputs, step_id=output.step_id, batches=batches)
 

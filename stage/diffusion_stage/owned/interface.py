@@ -61,7 +61,7 @@ class OwnedStage(abc.ABC):
         """End the stage; requests under way fail. Idempotent, bounded."""
 
     async def generate(self, prompt: str | list[str] | None = None, **request: Any) -> Generation:
-        """One request and its one outcome; `request` as for `AsyncStageClient.generate`."""
+        """One request and its one outcome; `request` as for `stream`."""
         parts: list[Part] = []
         async with aclosing(self.stream(prompt, **request)) as events:
             async for event in events:
@@ -76,8 +76,9 @@ class OwnedStage(abc.ABC):
     ) -> AsyncGenerator[StreamEvent, None]:
         """Every `Progress` and `Part` as it comes, and the `Generation` last, with what is left.
 
-        Closing the iterator cancels the request. Raises `RequestError`; `AlreadyExistsError` for an
-        id that is under way, which goes on.
+        `request` is `seed`, `output`, `deadline_s`, `priority`, `request_id` and arguments of the
+        pipeline's call. Closing the iterator cancels the request. Raises `RequestError`;
+        `AlreadyExistsError` for an id that is under way, which goes on.
         """
         submission = prepare(prompt, **request)
         request_id = submission.submit.request_id

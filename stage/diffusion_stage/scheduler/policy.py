@@ -2,10 +2,9 @@
 
 import abc
 from collections.abc import Iterable
-from typing import Literal, Protocol, assert_never
+from typing import Protocol, assert_never
 
-POLICIES = ("fifo", "lookahead")
-Name = Literal["fifo", "lookahead"]
+from diffusion_stage.config.stage import PolicyName
 
 
 class _Waiting(Protocol):
@@ -45,7 +44,7 @@ class Lookahead(Policy):
         return passed < self._window and state.overtaken < self._patience
 
 
-def make_policy(name: Name) -> Policy:
+def make_policy(name: PolicyName) -> Policy:
     match name:
         case "fifo":
             return Fifo()

@@ -159,6 +159,8 @@ class WorkerProc:
 
     def _step(self, wrapper: "WorkerWrapperBase", work: m.ExecuteStep) -> None:
         """A step, and its outputs packed, before the answer."""
+        from diffusion_stage.worker.steps import batch_size
+
         start = time.perf_counter()
         outputs = wrapper.execute_stepwise(work.new, work.cached, work.finished)
         step_ms = 1000 * (time.perf_counter() - start)
@@ -171,7 +173,7 @@ class WorkerProc:
             m.StepsTaken(
                 call_id=work.call_id,
                 taken=tuple(taken),
-                batch_size=sum(each.step_index > 0 for each in taken),
+                batch_size=batch_size(outputs),
                 step_ms=step_ms,
                 fatal=fatal,
                 message=message,

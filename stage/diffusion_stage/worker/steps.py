@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -66,11 +66,6 @@ class StepRunner:
     def request_ids(self) -> list[str]:
         """All that are kept."""
         return [*self._states, *self._arrived]
-
-    @property
-    def batch_size(self) -> int:
-        """Requests in the batch that is kept."""
-        return len(self._batch.states) if self._batch else 0
 
     @torch.no_grad()
     def execute(
@@ -177,7 +172,6 @@ class StepRunner:
                 fields = fields_of(self._pipeline.post_decode(state))
                 output = ModelOutput(fields, state.request.output == "image", 0.0)
                 state.has_chunk = False
-                state.chunk_index += 1
         except Exception as error:
             return _failed(state.request_id, self._classify(error, True))
         state.forward_ms += took_ms + _ms_since(start)
@@ -190,6 +184,11 @@ class StepRunner:
             is_finished=state.denoise_completed,
             output=output,
         )
+
+
+def batch_size(outputs: Sequence[StepOutput]) -> int:
+    """How many took a step; the others have failed, or wait to be encoded."""
+    return sum(output.step_index > 0 for output in outputs)
 
 
 def _failed(request_id: str, error: RequestError) -> StepOutput:

@@ -3,7 +3,7 @@
 import pytest
 
 from diffusion_stage.errors import CancelledError
-from diffusion_stage.outputs import BatchRunnerOutput, RunnerOutput
+from diffusion_stage.outputs import BatchRunnerOutput, RunnerOutput, StepProgress
 from diffusion_stage.request import DiffusionRequestStatus as Status
 from diffusion_stage.scheduler.request import RequestScheduler
 from diffusion_stage.scheduler.step import StepScheduler
@@ -36,7 +36,7 @@ def test_a_step_is_news_and_no_end(scheduler):
     add(scheduler, "a")
     scheduled = scheduler.schedule()
     assert scheduler.update_from_output(BatchRunnerOutput([stepped("a", 3, 9)]), scheduled) == []
-    assert (scheduler.progress["a"].step_index, scheduler.progress["a"].total_steps) == (3, 9)
+    assert scheduler.progress["a"] == StepProgress(3, 9)
     assert scheduler.num_running_reqs == 1
 
 

@@ -1,11 +1,11 @@
 """What a pipeline implements to run step by step, and where it is found."""
 
-import importlib
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from diffusion_stage.capabilities import BatchFields
+from diffusion_stage.config.imports import import_class
 from diffusion_stage.pipelines.steps.batch import InputBatch
 from diffusion_stage.pipelines.steps.state import StepRequestState
 
@@ -71,7 +71,4 @@ def find(pipeline: Any) -> Any:
     path = NATIVE.get(type(pipeline).__name__)
     if path is None:
         return None
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(f"diffusion_stage.pipelines.steps.{module}"), name)(
-        pipeline
-    )
+    return import_class(f"{__package__}.{path}")(pipeline)

@@ -24,7 +24,6 @@ class StepRequestState:
     timesteps: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     scheduler: Any = None
     step_index: int = 0
-    chunk_index: int = 0
     has_chunk: bool = False
     extra: Any = None
     forward_ms: float = 0.0
