@@ -7,7 +7,7 @@ import pytest
 import torch
 from diffusers import DiffusionPipeline
 
-from diffusion_stage.errors import InternalError
+from diffusion_stage.errors import InternalError, InvalidArgumentError
 from diffusion_stage.pipelines.steps import protocol
 from diffusion_stage.worker.runner import DiffusionModelRunner
 from tests.stage.builders import make_request
@@ -204,6 +204,14 @@ def run_on(runner, running):
         running = [each.request_id for each in taken if not each.is_finished]
         outputs |= {each.request_id: each for each in taken if each.is_finished}
     return outputs, []
+
+
+@pytest.mark.parametrize("given", [{"joint_attention_kwargs": {}}, {"prompt_embeds": [1.0]}])
+def test_a_parameter_that_no_step_would_heed_is_refused_by_name(runner, given):
+    outputs, _ = run(runner, {0: [ask("bad", **given), ask("a")]})
+    assert isinstance(outputs["bad"].error, InvalidArgumentError)
+    assert outputs["bad"].error.field == next(iter(given))
+    assert outputs["a"].error is None
 
 
 def test_a_request_that_cannot_be_encoded_fails_alone(runner):

@@ -61,7 +61,8 @@ class DiffusionForcingSteps:
     def prepare_encode(self, state: StepRequestState) -> None:
         """As the protocol says. Raises `ValueError` for what only whole calls can do."""
         pipeline, given = self._pipeline, {**self._defaults, **state.arguments}
-        self._check(state, given)
+        state.check_arguments(self.step_batch)
+        self._check_frames(given["num_frames"])
         device = pipeline._execution_device
         positive, negative = self._encode(given)
         state.latents, frames, _, _ = pipeline.prepare_latents(
@@ -86,12 +87,9 @@ class DiffusionForcingSteps:
         scale = float(given["guidance_scale"])
         state.extra = _Video(positive, negative, scale, given["fps"], block, updates, schedulers)
 
-    def _check(self, state: StepRequestState, given: dict[str, Any]) -> None:
-        known = {*self.step_batch.key, *self.step_batch.free, "generator", "output_type"}
-        for name in state.arguments.keys() - known:
-            raise ValueError(f"`{name}` is not available step by step")
+    def _check_frames(self, frames: int) -> None:
         temporal = self._pipeline.vae_scale_factor_temporal
-        if given["num_frames"] % temporal != 1:
+        if frames % temporal != 1:
             raise ValueError(f"`num_frames` must be a multiple of {temporal}, plus 1")
 
     def _encode(self, given: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from diffusion_stage.capabilities import BatchFields
 from diffusion_stage.request import DiffusionRequest
 
 
@@ -27,6 +28,11 @@ class StepRequestState:
     has_chunk: bool = False
     extra: Any = None
     forward_ms: float = 0.0
+
+    def check_arguments(self, known: BatchFields) -> None:
+        """Raises `ValueError` for an argument that the pipeline would leave out of its steps."""
+        for name in self.arguments.keys() - {*known.key, *known.free, "output_type"}:
+            raise ValueError(f"`{name}` is not available step by step")
 
     @property
     def request_id(self) -> str:

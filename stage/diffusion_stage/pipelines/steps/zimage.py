@@ -70,6 +70,7 @@ class ZImageSteps:
 
     def prepare_encode(self, state: StepRequestState) -> None:
         """As the protocol says; prompt and noise are those of the pipeline's own call."""
+        state.check_arguments(self.step_batch)
         pipeline, given = self._pipeline, {**self._defaults, **state.arguments}
         scale, length = float(given["guidance_scale"]), given["max_sequence_length"]
         prompts = _texts(given["prompt"])
