@@ -13,15 +13,21 @@ import kopf
 
 from diffusion_operator.api import API_VERSION, PLURAL, STAGE_LABEL
 from diffusion_operator.cluster import Cluster, connect
+from diffusion_operator.metrics import Metrics, MetricsServer
 from diffusion_operator.reconciler import Reconciler
+from diffusion_operator.remedies import Remedies
 from diffusion_operator.settings import Settings
+from diffusion_operator.suspects import Suspects
 from diffusion_operator.workqueue import Key, WorkQueue
 
 WATCHED = (
     ("apps", "statefulsets"),
+    ("networking.k8s.io", "networkpolicies"),
     ("policy", "poddisruptionbudgets"),
-    ("", "services"),
+    ("", "configmaps"),
     ("", "pods"),
+    ("", "serviceaccounts"),
+    ("", "services"),
 )
 NOISY = (
     "kopf.objects",
@@ -37,17 +43,32 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     configure(settings)
     chosen = Settings.from_environ(os.environ)
     memo.client = await connect()
-    reconciler = Reconciler(Cluster(memo.client), resync_s=chosen.resync_s)
-    memo.queue = WorkQueue(reconciler, workers=chosen.workers)
     memo.stuck_after_s = chosen.stuck_after_s
-    memo.workers = asyncio.create_task(memo.queue.run(), name="reconcile workers")
+    memo.metrics = Metrics()
+    memo.metrics_server = MetricsServer(memo.metrics, chosen.metrics_port)
+    cluster = Cluster(memo.client)
+    suspects = None
+    if chosen.manage_nodes:
+        suspects = Suspects(cluster, lifetime_s=chosen.suspect_node_s)
+    reconciler = Reconciler(
+        cluster,
+        remedies=Remedies(cluster, suspects),
+        metrics=memo.metrics,
+        resync_s=chosen.resync_s,
+    )
+    memo.queue = WorkQueue(reconciler, workers=chosen.workers, tally=memo.metrics)
+    memo.tasks = [asyncio.create_task(memo.queue.run(), name="reconcile workers")]
+    if suspects is not None:
+        memo.tasks.append(asyncio.create_task(suspects.run(), name="suspect nodes"))
 
 
 @kopf.on.cleanup()
 async def stop(memo: kopf.Memo, **_: Any) -> None:
     """End the workers; Kopf waits five seconds for any task that is left."""
-    memo.workers.cancel()
-    await asyncio.wait([memo.workers])
+    for task in memo.tasks:
+        task.cancel()
+    await asyncio.wait(memo.tasks)
+    memo.metrics_server.close()
     await memo.client.close()
 
 
@@ -60,8 +81,9 @@ def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
 @kopf.on.probe(id="workers")
 async def check_workers(memo: kopf.Memo, **_: Any) -> str:
     """The liveness probe fails by `PermanentError`; any other would be retried inside of it."""
-    if memo.workers.done():
-        raise kopf.PermanentError("the reconcile workers have ended")
+    for task in memo.tasks:
+        if task.done():
+            raise kopf.PermanentError(f"the {task.get_name()} have ended")
     lag_s = memo.queue.lag_s()
     if lag_s > memo.stuck_after_s:
         raise kopf.PermanentError(f"a pass has been due or running for {lag_s:.0f} s")
@@ -75,9 +97,12 @@ async def wake_stage(namespace: str | None, name: str, memo: kopf.Memo, **_: Any
 
 
 @kopf.on.event("apps/v1", "statefulsets", labels=OURS)
+@kopf.on.event("networking.k8s.io/v1", "networkpolicies", labels=OURS)
 @kopf.on.event("policy/v1", "poddisruptionbudgets", labels=OURS)
-@kopf.on.event("v1", "services", labels=OURS)
+@kopf.on.event("v1", "configmaps", labels=OURS)
 @kopf.on.event("v1", "pods", labels=OURS)
+@kopf.on.event("v1", "serviceaccounts", labels=OURS)
+@kopf.on.event("v1", "services", labels=OURS)
 async def wake_owner(namespace: str | None, labels: kopf.Labels, memo: kopf.Memo, **_: Any) -> None:
     """Something with our label was made, changed or deleted."""
     memo.queue.add(Key(str(namespace), labels[STAGE_LABEL]))
