@@ -26,8 +26,9 @@ class Operator:
         self._process: subprocess.Popen[bytes] | None = None
         self.log = kubeconfig.with_suffix(".log")
 
-    def start(self, code: Path = ROOT / "operator") -> None:
-        environment = [f"KUBECONFIG={self._kubeconfig}", f"PYTHONPATH={code}"]
+    def start(self, code: Path = ROOT / "operator", **settings: str) -> None:
+        given = {"KUBECONFIG": self._kubeconfig, "PYTHONPATH": code} | settings
+        environment = [f"{name}={value}" for name, value in given.items()]
         kopf = [sys.executable, "-m", "kopf", "run", "-A", "--standalone", "--log-format=json"]
         module = ["--module=diffusion_operator.handlers"]
         with self.log.open("a") as log:

@@ -89,10 +89,13 @@ class Stages:
         return {
             pod["metadata"]["name"]: (
                 pod["metadata"]["uid"],
-                [one["containerID"] for one in pod["status"].get("containerStatuses", [])],
+                [one.get("containerID") for one in pod["status"].get("containerStatuses", [])],
             )
             for pod in json.loads(found)["items"]
         }
+
+    def pod(self, name):
+        return self._cluster.get("pod", name)
 
     def ask(self, pod, path):
         """GET from a pod's admin port; one that dies of it gives no answer."""

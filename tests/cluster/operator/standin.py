@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-NAMES = {64: "ConfigInvalid", 66: "ModelUnavailable", 70: "EngineDied", 71: "WorkerDied"}
+NAMES = {66: "ModelUnavailable", 69: "AcceleratorUnusable", 70: "EngineDied", 71: "WorkerDied"}
 
 
 def die(code, message, **facts):
