@@ -57,6 +57,11 @@ class Answers:
         return [Image.open(io.BytesIO(base64.b64decode(found[each]))) for each in self.sent]
 
 
+def client_command(job: dict[str, Any]) -> list[str]:
+    """What kubectl runs in the client pod."""
+    return ["exec", "-i", "painter", "--", "python", "-c", PROGRAM.read_text(), json.dumps(job)]
+
+
 def paint(
     target: Target,
     prompts: Sequence[str],
@@ -73,11 +78,9 @@ def paint(
         {"id": f"request-{first + i}", "prompt": prompt, "seed": first + i}
         for i, prompt in enumerate(prompts)
     ]
-    job = json.dumps({"address": "icons", "params": params, "requests": requests})
-    command = ["exec", "-i", "painter", "--", "python", "-", job]
+    job = {"address": "icons", "params": params, "requests": requests}
     answers = Answers()
-    with PROGRAM.open() as program:
-        client = target.kubectl_popen(*command, stdin=program, stdout=subprocess.PIPE, text=True)
+    client = target.kubectl_popen(*client_command(job), stdout=subprocess.PIPE, text=True)
     with client:
         assert client.stdout is not None
         for line in client.stdout:

@@ -52,9 +52,8 @@ class Operator:
         self.start()
 
 
-@pytest.fixture(scope="session")
-def installed(cluster: Cluster) -> Cluster:
-    """The cluster with the CRD, and the chart's account and roles, but no operator."""
+def install(cluster: Cluster) -> Cluster:
+    """Add the CRD, and the chart's account and roles, but no operator."""
     cluster.kubectl("apply", "-f", str(ROOT / "crds" / "diffusionstages.yaml"))
     cluster.kubectl("wait", "--for=condition=Established", "crd/diffusionstages.diffusionstage.io")
     cluster.kubectl("create", "namespace", NAMESPACE)
@@ -65,14 +64,24 @@ def installed(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def operator_of(cluster: Cluster, folder: Path) -> Operator:
+    """With the rights that `install` gave; not started."""
+    token = cluster.kubectl("create", "token", ACCOUNT, "--namespace", NAMESPACE).strip()
+    config = json.loads(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    path = folder / "operator.kubeconfig"
+    path.write_text(json.dumps(config))
+    return Operator(cluster, path)
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster) -> Cluster:
+    return install(cluster)
+
+
 @pytest.fixture(scope="session")
 def running(installed: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    token = installed.kubectl("create", "token", ACCOUNT, "--namespace", NAMESPACE).strip()
-    config = json.loads(installed.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    path = tmp_path_factory.mktemp("operator") / "operator.kubeconfig"
-    path.write_text(json.dumps(config))
-    operator = Operator(installed, path)
+    operator = operator_of(installed, tmp_path_factory.mktemp("operator"))
     operator.start()
     yield operator
     operator.kill()

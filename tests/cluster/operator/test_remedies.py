@@ -4,30 +4,12 @@ import json
 
 import pytest
 
+from tests.cluster.operator.rights import NODE_RIGHTS
 from tests.cluster.operator.stages import until
 
 pytestmark = pytest.mark.cluster
 DEAD_WORKER = "die?code=71&rank=1"
 BAD_DEVICE = "die?code=69&rank=0"
-NODES = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "nodes-of-the-operator"},
-    "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]}],
-}
-BINDING = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRoleBinding",
-    "metadata": {"name": "nodes-of-the-operator"},
-    "roleRef": {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "ClusterRole",
-        "name": "nodes-of-the-operator",
-    },
-    "subjects": [
-        {"kind": "ServiceAccount", "name": "diffusion-operator", "namespace": "diffusion-system"}
-    ],
-}
 
 
 def events(installed, name, reason):
@@ -76,8 +58,7 @@ def test_a_pod_that_died_often_in_one_place_is_placed_anew_and_told_of_once(
 @pytest.fixture
 def manages_nodes(operator, installed):
     """The operator with the right to nodes and the wish to use it."""
-    installed.apply(NODES)
-    installed.apply(BINDING)
+    installed.apply(*NODE_RIGHTS)
     operator.kill()
     operator.start(DIFFUSION_OPERATOR_MANAGE_NODES="true", DIFFUSION_OPERATOR_SUSPECT_NODE_S="60")
     yield operator
