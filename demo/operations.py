@@ -2,19 +2,23 @@
 
 import json
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from demo.kill import STATUS_TIMEOUT_S
 from demo.load import Load
 from demo.narrator import Narrator
-from demo.paint import Answers
-from demo.report import Operation, Report
+from demo.paint import Answers, ask_once
+from demo.report import Keys, Operation, Report
 from demo.target import Target
 from icons.prompts import GUIDANCE, PROMPTS, SIDE, STEPS
 
+HERE = Path(__file__).parent
 AT_ONCE = 2
 PARAMS = {"height": SIDE, "width": SIDE, "num_inference_steps": STEPS, "guidance_scale": GUIDANCE}
 READY_TIMEOUT_S = 300
@@ -68,6 +72,27 @@ class Operations:
         for size in sizes:
             with self._narrator.step(f"kubectl scale --replicas={size}"):
                 self._scale(size)
+
+    def lock(self) -> None:
+        """CURVE on, for one client; the stage comes back from no replica at all."""
+        with self._narrator.step("CURVE on: a client with a key, and one without"):
+            with tempfile.TemporaryDirectory() as folder:
+                name, public_key = _make_keys(folder).split()
+                files = f"--from-file={folder}"
+                self._target.kubectl("create", "secret", "generic", "keyholder", files)
+            clients = [{"name": name, "publicKey": public_key}]
+            self._apply(curve={"clients": clients}, replicas=2)
+            client = (HERE / "keyholder.yaml").read_text()
+            image = self._manifest["spec"]["image"]
+            client = client.replace("docker.io/diffusionstage/demo:TAG", image)
+            self._target.kubectl("apply", "-f", "-", stdin=client)
+            self._wait_until_ready()
+            self._target.kubectl("wait", "pod/keyholder", "--for=condition=Ready", "--timeout=60s")
+            served = ask_once(self._target, "keyholder", PROMPTS[0], PARAMS)
+            refused = ask_once(self._target, "painter", PROMPTS[0], PARAMS)
+        heard = refused.failed[0]["message"] if refused.failed else "nothing"
+        self._report.keys = Keys(served=len(served.done) == 1, refused=heard)
+        self._narrator.say(f"with a key: {len(served.done)} picture; without: {heard}")
 
     def _scale(self, size: int) -> None:
         self._target.kubectl("scale", "dstage/icons", f"--replicas={size}")
@@ -125,3 +150,10 @@ class Operations:
             if time.monotonic() > deadline:
                 raise RuntimeError("what the demo waits for did not happen")
             time.sleep(0.3)
+
+
+def _make_keys(folder: str) -> str:
+    """Returns the line for the stage's list of clients."""
+    program = str(Path(sys.executable).with_name("diffusion-stage"))
+    command = [program, "keys", folder, "--name=keyholder"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

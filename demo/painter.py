@@ -2,8 +2,8 @@
 
 The argument is JSON: {"address", "params", "requests": [{"id", "prompt", "seed"}]}, all sent at
 once; or with "prompts" and "at_once" in place of "requests": so many under way at any time, until
-the input ends. Each line of output is a JSON object with an `event` and its time `at` (seconds
-since the epoch).
+the input ends. With "about_stages" it tells of workers and batches, too. Each line of output is a
+JSON object with an `event` and its time `at` (seconds since the epoch).
 """
 
 import asyncio
@@ -12,11 +12,12 @@ import io
 import itertools
 import json
 import logging
+import os
 import sys
 import time
 from typing import Any
 
-from diffusion_stage.client import AsyncStageClient, Generation
+from diffusion_stage.client import AsyncStageClient, CurveKeys, Generation
 from diffusion_stage.errors import RequestError
 
 
@@ -76,14 +77,18 @@ async def paint_on(client: AsyncStageClient, job: dict[str, Any]) -> None:
 
 async def main(job: dict[str, Any]) -> None:
     logging.getLogger("diffusion_stage.client").addHandler(Failures(logging.WARNING))
-    async with AsyncStageClient(job["address"]) as client:
+    folder = os.environ.get("DIFFUSION_STAGE_CURVE_DIR")
+    keys = CurveKeys.read(folder) if folder else None
+    async with AsyncStageClient(job["address"], curve=keys) as client:
         if "prompts" in job:
             await paint_on(client, job)
             return
-        tell("workers", workers=await client.control("workers"))
+        if "about_stages" in job:
+            tell("workers", workers=await client.control("workers"))
         await asyncio.gather(*(paint(client, each, job["params"]) for each in job["requests"]))
-        status = await client.control("status")
-        tell("batches", batches={name: each["batches"] for name, each in status.items()})
+        if "about_stages" in job:
+            status = await client.control("status")
+            tell("batches", batches={name: each["batches"] for name, each in status.items()})
 
 
 if __name__ == "__main__":

@@ -52,6 +52,14 @@ class Operation:
 
 
 @dataclass(slots=True)
+class Keys:
+    """With CURVE on: whether the client with a key was served, and what the one without heard."""
+
+    served: bool = False
+    refused: str = ""
+
+
+@dataclass(slots=True)
 class Report:
     """Filled as the demo goes; also of a demo that fails, as far as it came.
 
@@ -64,6 +72,7 @@ class Report:
     requests: Requests = field(default_factory=Requests)
     batches: list[dict[int, int]] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
+    keys: Keys | None = None
     leftovers: list[str] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
@@ -83,4 +92,7 @@ class Report:
         for one in self.operations:
             is_right = one.sent > 0 and (one.lost, one.duplicated) == (0, 0)
             checks[f"{one.name}: {one.describe()}"] = is_right
+        if self.keys is not None:
+            is_right = self.keys.served and self.keys.refused.startswith("UNAUTHENTICATED")
+            checks[f"with keys: {self.keys}"] = is_right
         return [fault for fault, is_right in checks.items() if not is_right]
