@@ -79,10 +79,13 @@ class Cluster:
         found = await self._call("GET", path, query={"labelSelector": selector})
         return [item | {"apiVersion": api_version, "kind": kind} for item in found["items"]]
 
-    async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply, also over fields of others; `RefusedError` where that is in vain."""
+    async def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        """Server-side apply, also over fields of others; `RefusedError` where that is in vain.
+
+        With `dry_run` nothing is changed, and the answer is what would come of it.
+        """
         try:
-            return await self._apply(manifest, _path_of(manifest))
+            return await self._apply(manifest, _path_of(manifest), dry_run=dry_run)
         except ApiError as error:
             raise _refusal(error) from error
 
@@ -116,8 +119,10 @@ class Cluster:
         with contextlib.suppress(AbsentError, ConflictError):
             await self._call("DELETE", _path_of(manifest), body=options | grace)
 
-    async def _apply(self, manifest: Manifest, path: str) -> Manifest:
+    async def _apply(self, manifest: Manifest, path: str, *, dry_run: bool = False) -> Manifest:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        if dry_run:
+            query["dryRun"] = "All"
         return await self._call("PATCH", path, query=query, body=manifest, content_type=APPLY)
 
     async def _call(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from diffusion_operator.api import KIND, STAGE_LABEL, Stage
 from diffusion_operator.cluster import Cluster
 from diffusion_operator.desired import curve, desired_state
-from diffusion_operator.errors import ApiError, RefusedError, TemplateError
+from diffusion_operator.errors import ApiError, DroppedError, RefusedError, TemplateError
 from diffusion_operator.keyring import Keyring
 from diffusion_operator.manifest import Ident, Manifest, controller, ident
 from diffusion_operator.memory import Memory
@@ -20,8 +20,6 @@ OWNED_KINDS = (
     ("v1", "Service"),
     ("v1", "ServiceAccount"),
 )
-
-NO_VOLUME_TYPE = "must specify a volume type"
 
 logger = logging.getLogger(__name__)
 
@@ -104,10 +102,24 @@ class Convergence:
             _refuse_others(live, self._stage)
             if "deletionTimestamp" in live["metadata"] or self._memory.is_settled(manifest, live):
                 return live  # what is being deleted is made anew once it is gone
+        await self._refuse_empty_volumes(manifest)
         answer = await self._cluster.apply(manifest)
         self._memory.remember(manifest, answer)
         logger.info("%s/%s: applied %s %s", self._stage.namespace, self._stage.name, *ident(answer))
         return answer
+
+    async def _refuse_empty_volumes(self, manifest: Manifest) -> None:
+        """Where image volumes are switched off, the API server makes empty folders of them."""
+        wanted = _image_volumes(manifest)
+        if not wanted:
+            return
+        taken = _image_volumes(await self._cluster.apply(manifest, dry_run=True))
+        if dropped := wanted - taken:
+            names = ", ".join(sorted(dropped))
+            raise DroppedError(
+                f"this cluster has no image volumes (here {names}): "
+                "they need Kubernetes 1.35, or the feature gate ImageVolume"
+            )
 
     async def _find(self, manifest: Manifest) -> Manifest | None:
         """An object of that name without our label, which an apply would take over unseen."""
@@ -130,11 +142,14 @@ class Convergence:
         self._obstacles.append(Obstacle("ApplyFailed", str(error), is_final=False))
 
 
+def _image_volumes(manifest: Manifest) -> set[str]:
+    pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
+    return {volume["name"] for volume in pod.get("volumes", []) if "image" in volume}
+
+
 def _obstacle(error: RefusedError) -> Obstacle:
-    if NO_VOLUME_TYPE in str(error):  # the API server drops what it has switched off
-        reason = "ImageVolumesUnsupported"
-        advice = "image volumes need Kubernetes 1.35, or the feature gate ImageVolume"
-        return Obstacle(reason, f"{advice}: {error}", is_final=True)
+    if isinstance(error, DroppedError):
+        return Obstacle("ImageVolumesUnsupported", str(error), is_final=True)
     is_template = "spec.template" in str(error)
     reason = "PodTemplateRejected" if is_template else "ApplyRefused"
     return Obstacle(reason, str(error), is_final=True)

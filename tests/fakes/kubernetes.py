@@ -11,13 +11,15 @@ from copy import deepcopy
 class FakeCluster:
     """Answers like `diffusion_operator.cluster.Cluster`, and notes every write.
 
-    `refusals` maps a kind to the error that applying it raises.
+    `refusals` maps a kind to the error that applying it raises; `drops` is what a dry run makes of
+    a manifest.
     """
 
     def __init__(self):
         self.objects = {}
         self.writes = []
         self.refusals = {}
+        self.drops = lambda manifest: manifest
         self._numbers = itertools.count(1)
 
     def put(self, manifest):
@@ -51,10 +53,12 @@ class FakeCluster:
             if key in labels and value in ("", labels[key])
         ]
 
-    async def apply(self, manifest):
+    async def apply(self, manifest, *, dry_run=False):
         kind, metadata = manifest["kind"], manifest["metadata"]
         if kind in self.refusals:
             raise self.refusals[kind]
+        if dry_run:
+            return self.drops(deepcopy(manifest))
         self.writes.append(("apply", kind, metadata["name"]))
         before = self.find(kind, metadata["name"], metadata.get("namespace"))
         merged = deepcopy(manifest)
