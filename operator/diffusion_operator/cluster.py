@@ -28,6 +28,7 @@ REFUSALS = (400, 403, 422)
 UNKNOWN_FIELD = "failed to create typed patch object"  # of server-side apply; comes as a 500
 PLURALS = {
     (API_VERSION, KIND): PLURAL,
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): "customresourcedefinitions",
     ("apps/v1", "StatefulSet"): "statefulsets",
     ("events.k8s.io/v1", "Event"): "events",
     ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
@@ -50,13 +51,16 @@ async def connect() -> ApiClient:
 class Cluster:
     """Live reads and server-side apply; each method is one request.
 
-    All raise `ApiError`; the caller owns and closes the client.
+    All raise `ApiError`; the caller owns and closes the client. The namespace None is that of
+    objects that have none.
     """
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def get(self, api_version: str, kind: str, namespace: str, name: str) -> Manifest | None:
+    async def get(
+        self, api_version: str, kind: str, namespace: str | None, name: str
+    ) -> Manifest | None:
         """The object, or None where there is none of that name."""
         try:
             return await self._call("GET", _path(api_version, kind, namespace, name))
@@ -136,12 +140,14 @@ class Cluster:
 
 def _path_of(manifest: Manifest) -> str:
     metadata = manifest["metadata"]
-    return _path(manifest["apiVersion"], manifest["kind"], metadata["namespace"], metadata["name"])
+    namespace = metadata.get("namespace")
+    return _path(manifest["apiVersion"], manifest["kind"], namespace, metadata["name"])
 
 
-def _path(api_version: str, kind: str, namespace: str, name: str | None = None) -> str:
+def _path(api_version: str, kind: str, namespace: str | None, name: str | None = None) -> str:
     root = "apis" if "/" in api_version else "api"
-    path = f"/{root}/{api_version}/namespaces/{quote(namespace)}/{PLURALS[api_version, kind]}"
+    within = "" if namespace is None else f"namespaces/{quote(namespace)}/"
+    path = f"/{root}/{api_version}/{within}{PLURALS[api_version, kind]}"
     return path if name is None else f"{path}/{quote(name)}"
 
 
