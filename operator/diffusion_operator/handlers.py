@@ -36,6 +36,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     """Start the workers; `memo` carries them to the other handlers."""
     configure(settings)
     chosen = Settings.from_environ(os.environ)
+    settings.scanning.disabled = not chosen.scan_cluster
     memo.client = await connect()
     reconciler = Reconciler(Cluster(memo.client), resync_s=chosen.resync_s)
     memo.queue = WorkQueue(reconciler, workers=chosen.workers)

@@ -21,6 +21,9 @@ class Settings(BaseModel):
     stuck_after_s: float = Field(default=180.0, ge=10, le=3600)
     """Age of a pass, started or due, at which the liveness probe fails."""
 
+    scan_cluster: bool = True
+    """Notice CRDs and namespaces that come later; without the rights to list them, turn it off."""
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Settings":
         """Read the variables with the prefix; an unknown one is an error, as a wrong value is."""
