@@ -90,7 +90,6 @@ def test_a_typo_in_the_pod_template_is_a_condition_and_replicas_serve_on(operato
         ("get", "secrets"),
         ("list", "secrets"),
         ("create", "pods"),
-        ("delete", "pods"),
         ("create", "pods/exec"),
         ("patch", "nodes"),
         ("list", "namespaces"),
