@@ -1,13 +1,14 @@
 """Charts come and go; stages stay."""
 
 import json
+import sys
 
 import pytest
 import yaml
 
 from testcluster import CommandError
 from tests.cluster.operator.stages import until
-from tests.cluster.release.conftest import CHART, CRD, HOME, RELEASE, RELEASED, STAGES
+from tests.cluster.release.conftest import CHART, CRD, HOME, RELEASE, RELEASED, ROOT, STAGES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 HOOKS = ("sa", "jobs", "clusterroles", "clusterrolebindings")
@@ -36,14 +37,16 @@ def test_an_installed_chart_runs_stages_and_its_hook_leaves_nothing(box):
 
 
 def test_an_upgrade_from_the_released_chart_and_back_restarts_no_stage(box):
-    box.install(RELEASED)
+    box.install(RELEASED, "--set", "operator.workers=2")
     box.make("kept", replicas=2)
     box.wait("kept")
     pods, before = box.pods(), generation(box, "kept")
     operators = [operator_pod(box)]
-    box.upgrade()
+    box.upgrade(CHART, "--reset-then-reuse-values")
     settled(box, "kept")
     assert "forbidden" not in box.log()
+    values = json.loads(box.cluster.helm("get", "values", RELEASE, "-n", HOME, "-o", "json"))
+    assert values["operator"] == {"workers": 2}
     operators.append(operator_pod(box))
     box.cluster.helm("rollback", RELEASE, "1", "-n", HOME, "--wait", "--timeout", "90s")
     settled(box, "kept")
@@ -96,6 +99,17 @@ def test_a_crd_that_is_missing_is_made_by_an_upgrade(box):
     box.kubectl("delete", "crd", CRD)
     box.upgrade()
     assert CRD in box.kubectl("get", "crd", "-o", "name")
+
+
+def test_the_hooks_program_tells_what_was_different(box):
+    def said():
+        path = {"PYTHONPATH": str(ROOT / "operator")}
+        return box.cluster.run(sys.executable, "-m", "diffusion_operator.crd", env=path).stderr
+
+    assert said() == f"{CRD}: applied: there was none\n"
+    assert said() == f"{CRD}: as it should be\n"
+    box.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=old_crd())
+    assert said() == f"{CRD}: applied: v1alpha1.spec.engine is missing\n"
 
 
 def test_without_the_hook_the_crd_stays_as_it_is(box):
