@@ -33,10 +33,11 @@ check: .venv/.synced ## format, lint, types, layers and size limits
 	.venv/bin/lint-imports
 	$(PYTHON) -m pytest -q tests/repo
 
-fix: .venv/.synced ## mend what ruff can mend, and the module lists of docs/structure.md
+fix: cluster-parts ## mend what ruff can mend; write the module lists of docs/structure.md, and config/
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 	$(PYTHON) -m tools.structure
+	$(PYTHON) -m tools.kustomize
 
 images: .venv/.synced ## the stage and operator images, as archives in .cache/images
 	$(PYTHON) -m images build stage $(ARGS)

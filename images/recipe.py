@@ -13,7 +13,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 DISTRIBUTION = "diffusion-stage"
 KEY_LENGTH = 12
-CODE = ("pyproject.toml", "README.md", "LICENSE", "stage", "operator")
+CRDS = "charts/diffusion-operator/crds"  # a file of the operator is a link into it
+CODE = ("pyproject.toml", "README.md", "LICENSE", "stage", "operator", CRDS)
 PACKAGE_STAGES = ("tools", "lock", "deps")
 
 

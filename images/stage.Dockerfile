@@ -44,6 +44,7 @@ FROM tools AS code
 COPY pyproject.toml README.md LICENSE /src/
 COPY stage /src/stage
 COPY operator /src/operator
+COPY charts/diffusion-operator/crds /src/charts/diffusion-operator/crds
 RUN python3 -m venv --without-pip /opt/venv \
  && /opt/tools/bin/uv build /src --quiet --offline --wheel --no-build-isolation \
     --python=/opt/tools --out-dir=/dist \

@@ -34,6 +34,7 @@ PLURALS = {
     ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims",
     ("v1", "Secret"): "secrets",
     ("v1", "ServiceAccount"): "serviceaccounts",
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): "customresourcedefinitions",
     ("apps/v1", "StatefulSet"): "statefulsets",
     ("events.k8s.io/v1", "Event"): "events",
     ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
@@ -56,7 +57,8 @@ async def connect() -> ApiClient:
 class Cluster:
     """Live reads and server-side apply; each method is one request.
 
-    All raise `ApiError`; the caller owns and closes the client.
+    All raise `ApiError`; the caller owns and closes the client. The namespace None is that of
+    objects that have none.
     """
 
     def __init__(self, client: ApiClient) -> None:
@@ -158,15 +160,14 @@ class Cluster:
 
 def _path_of(manifest: Manifest) -> str:
     metadata = manifest["metadata"]
-    return _path(
-        manifest["apiVersion"], manifest["kind"], metadata.get("namespace"), metadata["name"]
-    )
+    namespace = metadata.get("namespace")
+    return _path(manifest["apiVersion"], manifest["kind"], namespace, metadata["name"])
 
 
 def _path(api_version: str, kind: str, namespace: str | None, name: str | None = None) -> str:
     root = "apis" if "/" in api_version else "api"
-    where = "" if namespace is None else f"namespaces/{quote(namespace)}/"
-    path = f"/{root}/{api_version}/{where}{PLURALS[api_version, kind]}"
+    within = "" if namespace is None else f"namespaces/{quote(namespace)}/"
+    path = f"/{root}/{api_version}/{within}{PLURALS[api_version, kind]}"
     return path if name is None else f"{path}/{quote(name)}"
 
 

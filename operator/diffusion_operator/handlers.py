@@ -11,6 +11,7 @@ from typing import Any
 
 import kopf
 
+from diffusion_operator import crd
 from diffusion_operator.api import API_VERSION, PLURAL, STAGE_LABEL
 from diffusion_operator.cluster import Cluster, connect
 from diffusion_operator.metrics import Metrics, MetricsServer
@@ -36,17 +37,22 @@ NOISY = (
 )  # a line for each event or probe
 OURS = {STAGE_LABEL: kopf.PRESENT}
 
+logger = logging.getLogger(__name__)
+
 
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)  # else a failing start is retried in silence
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Start the workers; `memo` carries them to the other handlers."""
     configure(settings)
     chosen = Settings.from_environ(os.environ)
+    settings.scanning.disabled = not chosen.scan_cluster
     memo.client = await connect()
     memo.stuck_after_s = chosen.stuck_after_s
     memo.metrics = Metrics()
     memo.metrics_server = MetricsServer(memo.metrics, chosen.metrics_port)
     cluster = Cluster(memo.client)
+    if told := await crd.trouble(cluster):
+        logger.warning(told)
     suspects = None
     if chosen.manage_nodes:
         suspects = Suspects(cluster, lifetime_s=chosen.suspect_node_s)

@@ -29,6 +29,8 @@ class Settings(BaseModel):
 
     metrics_port: int = Field(default=8081, ge=0, le=65535)
     """Where metrics are served; 0 is any free port."""
+    scan_cluster: bool = True
+    """Notice CRDs and namespaces that come later; without the rights to list them, turn it off."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Settings":

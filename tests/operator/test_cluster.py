@@ -82,6 +82,16 @@ async def test_what_is_gone_is_none_and_deleting_it_again_is_fine(server, cluste
     await cluster.delete(SERVICE)
 
 
+async def test_what_has_no_namespace_is_got_and_applied_without_one(server, cluster):
+    kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    crd = {"apiVersion": kind[0], "kind": kind[1], "metadata": {"name": "a.b"}}
+    server.answers += [(200, crd), (200, crd)]
+    assert await cluster.get(*kind, None, "a.b") == crd
+    await cluster.apply(crd)
+    paths = [path.partition("?")[0] for _, path, _, _ in server.requests]
+    assert paths == ["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a.b"] * 2
+
+
 async def test_only_the_very_object_is_deleted(server, cluster):
     server.answers.append((200, {}))
     await cluster.delete(SERVICE)
