@@ -2,7 +2,7 @@
 
 LOGS = "kubectl dstage logs {name} --previous"
 BY_REASON = {
-    "AllReplicasReady": "nothing",
+    "AllReplicasReady": "",
     "ScaledToZero": "kubectl scale dstage {name} --replicas=1",
     "Suspended": "kubectl dstage resume {name}",
     "WaitingForReplicas": "wait",
@@ -21,7 +21,7 @@ BY_REASON = {
     "CrashLoop": "remove the cause of the last death below; " + LOGS,
     "ImagePull": "fix spec.image, or the Secret that it is pulled with",
     "ContainerNotCreated": "fix the Secret or ConfigMap that the message names",
-    "PodFailed": "nothing: the pod is replaced",
+    "PodFailed": "wait: the pod is replaced",
     "PodTemplateRejected": "fix spec.podTemplate; replicas of the former spec serve on",
     "ApplyRefused": "fix the manifest, the operator's rights or the quota, as the message says",
     "ApplyFailed": "wait; if it stays, look at the cluster's webhooks",

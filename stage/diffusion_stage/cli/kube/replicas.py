@@ -1,15 +1,17 @@
 """Each replica of a stage, from the stage's status, its pod and its own words (pure)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from diffusion_stage.cli.kube.admin import Answer, Load
 from diffusion_stage.cli.kube.deaths import Death, last_death
-from diffusion_stage.cli.kube.objects import ContainerStatus, Pod, ReplicaStatus, Stage
+from diffusion_stage.cli.kube.objects import CONTAINER, ContainerStatus, Pod, ReplicaStatus, Stage
 
 STARTING = ("", "ContainerCreating", "PodInitializing")  # the waits that are no news
 CRASH_LOOP = "CrashLoopBackOff"
+BACK_OFF = re.compile(r"back-off (\S+) restarting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,9 @@ def _unready(pod: Pod) -> tuple[str, str]:
 def _why(container: ContainerStatus) -> str:
     waiting = container.state.waiting
     assert waiting is not None, "only a container that waits is asked"
+    pause = BACK_OFF.search(waiting.message)
+    if pause and container.name == CONTAINER:  # the cause is its last death, which is shown too
+        return f"kubelet tries again {pause[1]} after the end"
     return f"container {container.name}: {waiting.reason}" + (
         f": {waiting.message}" if waiting.message else ""
     )

@@ -29,8 +29,9 @@ class View:
         yield from self._wrapped(tree.message, "  ")
         if tree.warning:
             yield from self._wrapped(f"! {tree.warning}", "  ", "yellow")
-        yield from self._wrapped(_counts(tree), "  ")
-        yield from self._wrapped(f"next: {tree.next_step}", "  ", "bold")
+        yield from self._wrapped(_deaths(tree), "  ")
+        if tree.next_step:
+            yield from self._wrapped(f"next: {tree.next_step}", "  ", "bold")
         for note in tree.notes:
             yield from self._wrapped(f"! {note}", "  ", "yellow")
         yield from self._replicas(tree.replicas)
@@ -42,7 +43,8 @@ class View:
             colour = "yellow"
         name = self.colours.paint(f"{tree.namespace}/{tree.name}", "bold")
         state = self.colours.paint(f"{word}: {plain(tree.reason)}", colour)
-        return f"{name}{GAP}{state}{GAP}age {ago(tree.created, self.now)}"
+        count = f"{tree.ready}/{tree.wanted} replicas"
+        return f"{name}{GAP}{state}{GAP}{count}{GAP}age {ago(tree.created, self.now)}"
 
     def _replicas(self, replicas: Sequence[Replica]) -> Iterator[str]:
         rows = [_cells(one, self.now) for one in replicas]
@@ -83,11 +85,11 @@ class View:
         ) or [indent]
 
 
-def _counts(tree: StageTree) -> str:
-    deaths = f"{tree.deaths_in_window} deaths within {duration(tree.window_s)}"
+def _deaths(tree: StageTree) -> str:
+    counts = f"deaths: {tree.deaths_in_window} within {duration(tree.window_s)}"
     if tree.budget_remaining is not None:
-        deaths += f", {tree.budget_remaining} left in the budget"
-    return f"{tree.ready} of {tree.wanted} replicas ready; {deaths}; {tree.deaths_total} in all"
+        counts += f", {tree.budget_remaining} left in the budget"
+    return f"{counts}, {tree.deaths_total} in all"
 
 
 def _cells(one: Replica, now: datetime) -> tuple[str, ...]:
