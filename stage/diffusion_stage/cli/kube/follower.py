@@ -1,10 +1,10 @@
 """The logs of a stage's replicas as they grow, those of replicas that come later too."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
-from diffusion_stage.cli.kube.errors import KubectlError, KubeError
+from diffusion_stage.cli.kube.errors import KubeError
 from diffusion_stage.cli.kube.kubectl import Kubectl
 from diffusion_stage.cli.kube.objects import Pod
 from diffusion_stage.cli.kube.streams import HELD_LINES, End, Line, Queue, read
@@ -34,7 +34,7 @@ class Follower:
         self._following: set[Incarnation] = set()
         self._ended: dict[Incarnation, datetime] = {}
 
-    async def lines(self, pods: Sequence[Pod]) -> AsyncIterator[Line | End]:
+    async def lines(self, pods: Sequence[Pod]) -> AsyncGenerator[Line | End, None]:
         """Of `pods`, and of all that a later look finds; without an end."""
         async with Tasks() as tasks:
             self._meet(pods, tasks, self._options)
@@ -43,12 +43,17 @@ class Follower:
                 yield await self._queue.get()
 
     async def _keep_looking(self, tasks: Tasks) -> None:
+        trouble = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
+            before = trouble
             try:
                 self._meet(await self._look(), tasks, ())
-            except KubectlError as error:
-                await self._queue.put(End("pods", error.words))
+                trouble = ""
+            except KubeError as error:
+                trouble = str(error)
+            if trouble not in ("", before):
+                await self._queue.put(End("pods", trouble))
 
     def _meet(self, pods: Sequence[Pod], tasks: Tasks, options: Sequence[str]) -> None:
         for pod in pods:

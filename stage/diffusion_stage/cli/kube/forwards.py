@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from diffusion_stage.cli.kube.cluster import Scope, read_pods, read_stage
-from diffusion_stage.cli.kube.errors import KubectlError, NoReadyReplicaError
+from diffusion_stage.cli.kube.errors import KubeError, NoReadyReplicaError
 from diffusion_stage.cli.kube.forward import HOST, forward
 from diffusion_stage.cli.kube.kubectl import Kubectl
 from diffusion_stage.cli.kube.tasks import Tasks
@@ -102,8 +102,8 @@ class Forwards:
                     if not opened.done():
                         opened.set_result(local)
                     words = await way.ended()
-            except KubectlError as error:
-                words = error.words
+            except KubeError as error:
+                words = str(error)
                 if local is None:
                     opened.set_exception(error)
                     return
@@ -118,8 +118,8 @@ class Forwards:
             await asyncio.sleep(AGAIN_S)
             try:
                 free = [pod for pod in await self._ready() if pod not in self._held]
-            except KubectlError as error:
-                logger.info("the pods cannot be read: %s", error.words)
+            except KubeError as error:
+                logger.info("the pods cannot be read: %s", error)
                 continue
             if free:
                 return free[0]

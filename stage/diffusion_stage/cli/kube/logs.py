@@ -3,7 +3,8 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from diffusion_stage.cli.kube.cluster import Scope, read_pods, read_stage
 from diffusion_stage.cli.kube.errors import EX_KUBECTL, EX_NOT_READY
@@ -69,16 +70,17 @@ def _options(args: argparse.Namespace) -> Sequence[str]:
     return [option for option in given if option is not None]
 
 
-async def _print(items: AsyncIterator[Line | End]) -> int:
+async def _print(items: AsyncGenerator[Line | End, None]) -> int:
     code = 0
-    async for item in items:
-        match item:
-            case Line():
-                sys.stdout.buffer.write(b"[%s] %s\n" % (item.pod.encode(), item.content))
-                sys.stdout.buffer.flush()
-            case End() if item.words:
-                _tell(f"{item.pod}: {item.words}")
-                code = EX_KUBECTL
+    async with aclosing(items):
+        async for item in items:
+            match item:
+                case Line():
+                    sys.stdout.buffer.write(b"[%s] %s\n" % (item.pod.encode(), item.content))
+                    sys.stdout.buffer.flush()
+                case End() if item.words:
+                    _tell(f"{item.pod}: {item.words}")
+                    code = EX_KUBECTL
     return code
 
 

@@ -1,7 +1,7 @@
 """Log lines of replicas, read by one kubectl each."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from diffusion_stage.cli.kube.errors import KubeError
@@ -54,7 +54,7 @@ async def _read(kubectl: Kubectl, pod: str, options: Sequence[str], into: Queue)
 
 async def in_turn(
     kubectl: Kubectl, pods: Sequence[str], options: Sequence[str]
-) -> AsyncIterator[Line | End]:
+) -> AsyncGenerator[Line | End, None]:
     """The logs one after the other, while the next ones are read already."""
     turns = asyncio.Semaphore(AT_ONCE)  # first come, first served: the log at hand has its turn
 
