@@ -16,12 +16,12 @@ PLUGIN = "kubectl dstage"
 EX_INTERRUPTED = 130
 EX_BROKEN_PIPE = 141
 COMMANDS = {
-    "status": ("status", "stages, their replicas, loads, deaths and Events"),
-    "logs": ("logs", "logs of all replicas, or of one"),
-    "generate": ("generate", "ask a stage for images from outside the cluster"),
-    "restart": ("change", "replace all replicas, one after the other"),
-    "suspend": ("change", "run no replicas, and keep the stage"),
-    "resume": ("change", "run a suspended stage's replicas again"),
+    "status": "stages, their replicas, loads, deaths and Events",
+    "logs": "logs of all replicas, or of one",
+    "generate": "ask a stage for images from outside the cluster",
+    "restart": "replace all replicas, one after the other",
+    "suspend": "run no replicas, and keep the stage",
+    "resume": "run a suspended stage's replicas again",
 }
 
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = f"{parser.prog} [-h] COMMAND ..."
-    commands = "\n".join(f"  {name:10}{text}" for name, (_, text) in COMMANDS.items())
+    commands = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
     parser.epilog = f"commands:\n{commands}"
     parser.set_defaults(prog=parser.prog)
     _add_kubectl_flags(parser)
@@ -56,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 is well, 1 is not ready or failed, 2 is wrong usage or an error of kubectl."""
-    module, text = COMMANDS[args.command]
-    command = cast(Command, importlib.import_module(f"diffusion_stage.cli.kube.{module}"))
+    module = importlib.import_module(f"diffusion_stage.cli.kube.{args.command}")
+    command = cast(Command, module)
     parser = argparse.ArgumentParser(
         prog=f"{args.prog} {args.command}",
-        description=text,
+        description=COMMANDS[args.command],
         allow_abbrev=False,
         conflict_handler="resolve",  # `generate` takes its namesake's arguments, and changes two
     )

@@ -1,10 +1,10 @@
-"""`kubectl dstage restart`, `suspend` and `resume` with a kubectl that answers as told."""
+"""`kubectl dstage restart`, and `suspend` and `resume`, with a kubectl that answers as told."""
 
 import json
 
 import pytest
 
-from diffusion_stage.cli.kube.change import fresh_token
+from diffusion_stage.cli.kube.restart import fresh_token
 from tests.stage.cli.kube.builders import NOW, stage_json
 
 
@@ -36,7 +36,7 @@ def test_restart_waits_until_the_new_replicas_are_ready(dstage, kubectl, capsys)
     kubectl.on("patch", stage_json())
     kubectl.on("wait diffusionstages.diffusionstage.io/flux --for=condition=Ready --timeout=5m")
     assert dstage("restart", "flux", "--wait", "--timeout=5m") == 0
-    assert "flux is ready, with new replicas" in capsys.readouterr().out
+    assert "flux is ready\n" in capsys.readouterr().out
 
 
 def test_a_wait_that_takes_too_long_fails(dstage, kubectl, capsys):
