@@ -69,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
     parser.parse_args(args.rest, namespace=args)
     try:
         with _terminated_as_interrupted():
-            return command.run(find(args.context, args.namespace, args.kubeconfig), args)
+            code = command.run(find(args.context, args.namespace, args.kubeconfig), args)
+            sys.stdout.flush()
+            return code
     except KubeError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return error.exit_code

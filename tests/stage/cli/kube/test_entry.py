@@ -1,6 +1,9 @@
 """Choosing a command, and what goes on to kubectl."""
 
 import importlib
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -63,3 +66,14 @@ def test_the_kubectl_of_the_path_serves_where_no_other_is_named(kubectl, monkeyp
     monkeypatch.delenv("KUBECTL")
     monkeypatch.setenv("PATH", str(kubectl.program.parent))
     assert main(["status", "flux"]) == 0
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(kubectl):
+    program = "import sys; from diffusion_stage.cli.kube import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "status", "flux"]
+    paths = {"PYTHONPATH": str(ROOT / "stage")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=os.environ | paths, **pipes) as running:
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 141
