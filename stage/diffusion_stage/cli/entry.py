@@ -15,6 +15,7 @@ COMMANDS = {
     "generate": "ask a stage for images and save them",
     "status": "show the replicas of a stage",
     "keys": "make the keys of a client, for stages that speak CURVE",
+    "kube": "look at stages of a cluster, and act on them, by kubectl",
 }
 
 

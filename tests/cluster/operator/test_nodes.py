@@ -93,7 +93,9 @@ def test_a_replica_on_a_node_that_is_lost_is_made_elsewhere(nodes, spread):
     spread.make("wide", replicas=2, podTemplate=spread_template())
     spread.make("lost", podTemplate=spread_template())
     lost = node_of(nodes, "lost-0")
-    kubelet = f"--config={nodes.layout.node(int(lost.rpartition('-')[2])) / 'kubelet.json'}"
+    kubelet = (
+        f"kubelet.*--config={nodes.layout.node(int(lost.rpartition('-')[2])) / 'kubelet.json'}"
+    )
     uid = spread.pod("lost-0")["metadata"]["uid"]
     nodes.run("pkill", "-STOP", "-f", kubelet)
     try:
