@@ -131,16 +131,22 @@ def stages(installed: Cluster) -> Iterator[Stages]:
 
 
 @pytest.fixture(scope="module")
+def nobody(installed: Cluster, running: Operator) -> Iterator[None]:
+    """While a module uses it, only the operators that it starts itself run."""
+    running.kill()
+    yield
+    running.start()
+
+
+@pytest.fixture(scope="module")
 def proxied(
-    installed: Cluster, running: Operator, tmp_path_factory: pytest.TempPathFactory
+    installed: Cluster, nobody: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Faults, Operator]]:
-    """While a module uses it, there is no other operator."""
+    """A proxy before the API server, and an operator that knows no other way to it."""
     folder = tmp_path_factory.mktemp("faults")
     faults = Faults(installed, folder)
-    running.kill()
     yield faults, Operator(installed, kubeconfig(installed, folder, faults.server))
     faults.close()
-    running.start()
 
 
 @pytest.fixture

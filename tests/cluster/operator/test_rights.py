@@ -108,3 +108,12 @@ def test_every_list_and_watch_of_what_others_have_too_asks_for_ours_only(behind,
     others = [one for one in seen if one.resource and one.resource not in ours]
     assert {one.resource for one in others} >= {"pods", "services", "statefulsets"}
     assert [one for one in others if "diffusionstage.io/stage" not in one.selector] == []
+
+
+def test_the_chart_brings_nothing_that_could_hang_or_expire(installed):
+    """T28, T29: no webhook, and so no certificate; no hook that an uninstallation waits for."""
+    shown = ("--namespace", NAMESPACE, "--kube-version", "1.34.4")
+    rendered = yaml.safe_load_all(installed.helm("template", ACCOUNT, CHART, *shown))
+    kinds = {one["kind"] for one in rendered if one}
+    assert "Deployment" in kinds
+    assert [kind for kind in kinds if "Webhook" in kind or kind in ("Secret", "Job")] == []
