@@ -17,7 +17,7 @@ PASSES = 100
 KEPT = {"volumeClaimTemplate": {"size": "1Gi"}}
 RICH = {
     "replicas": 0,
-    "env": [{"name": name, "value": "1"} for name in "ZYXABC"],
+    "env": [{"name": name, "value": "1"} for name in ("Z", "X", "C", "A", "B")],
     "model": {"uri": "/m", "cache": KEPT},
     "podTemplate": template(resources={"limits": {"cpu": "1000m", "memory": "1024Mi"}}),
 }
@@ -74,13 +74,17 @@ def test_what_an_autoscaler_asks_for_is_kept(behind, faults, stages, installed):
     stages.make("scaling", ready=False, podTemplate=nowhere())
     scale = f"{STAGES}/scaling/scale"
     faults.send(("PATCH", scale, {"spec": {"replicas": 3}}))
-    until(lambda: installed.get("sts", "scaling")["spec"]["replicas"] == 3)
+    until(lambda: replicas(installed, "scaling") == 3)
     until(lambda: stages.status("scaling")["replicas"] == 3)
     poke(faults, "scaling", 10)
     quiet(faults)
-    assert installed.get("sts", "scaling")["spec"]["replicas"] == 3
+    assert replicas(installed, "scaling") == 3
     told = json.loads(installed.kubectl("get", "--raw", scale))
     assert told["status"] == {"replicas": 3, "selector": "diffusionstage.io/stage=scaling"}
+
+
+def replicas(cluster, name):
+    return cluster.get("sts", name).get("spec", {}).get("replicas")
 
 
 def nowhere():

@@ -105,8 +105,7 @@ def names_for(action):
 
 def prepare(stages, faults, action, **spec):
     """All at once: they start at the same time."""
-    for name in names_for(action):
-        stages.make(name, ready=False, **spec)
+    stages.make_all(dict.fromkeys(names_for(action), spec))
     for name in names_for(action):
         stages.wait(name)
     quiet(faults)
