@@ -44,9 +44,14 @@ PLURALS = {
 
 
 async def connect() -> ApiClient:
-    """A client with the pod's credentials, else with those of the kubeconfig, as Kopf's login."""
+    """A client with the pod's credentials, else with those of the kubeconfig, as Kopf's login.
+
+    As Kopf's it goes to the API server directly, whatever proxy the environment names: to look for
+    one, and for a netrc, aiohttp would start two jobs in threads for every request.
+    """
     configuration = Configuration()
     configuration.connection_pool_maxsize = CONNECTIONS
+    configuration.client_session_kwargs = {"trust_env": False}
     try:
         config.load_incluster_config(configuration)
     except config.ConfigException:

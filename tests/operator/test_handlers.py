@@ -69,3 +69,10 @@ def test_no_handler_asks_for_a_finalizer():
     registry = kopf.get_default_registry()
     assert not [one for one in registry._changing.get_all_handlers() if one]
     assert not [one for one in registry._spawning.get_all_handlers() if one]
+
+
+def test_an_api_server_that_fails_for_minutes_is_outlived_and_found_back_soon():
+    settings = kopf.OperatorSettings()
+    handlers.configure(settings)
+    assert sum(settings.networking.error_backoffs) >= 600
+    assert max(settings.networking.error_backoffs) <= 5

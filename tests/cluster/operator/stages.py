@@ -61,6 +61,26 @@ class Stages:
             self.wait(name)
         return name
 
+    def make_all(self, specs):
+        """By name, with one command and without waiting."""
+        self._made += specs
+        self._cluster.apply(*(manifest(name, **spec) for name, spec in specs.items()))
+
+    def reasons(self):
+        """Of every stage's Ready condition, by name; empty where there is none yet."""
+        listed = json.loads(self._cluster.kubectl("get", "dstage", "-o", "json"))["items"]
+        return {
+            one["metadata"]["name"]: next(
+                (
+                    each["reason"]
+                    for each in one.get("status", {}).get("conditions", [])
+                    if each["type"] == "Ready"
+                ),
+                "",
+            )
+            for one in listed
+        }
+
     def wait(self, name, condition="condition=Ready"):
         wait = ["wait", f"dstage/{name}", f"--for={condition}", "--timeout=90s"]
         self._cluster.kubectl(*wait)

@@ -3,7 +3,7 @@
 import pytest
 
 from testcluster import Cluster, requirements
-from tests.cluster.operator.conftest import install, operator_of
+from tests.cluster.operator.conftest import Operator, install, kubeconfig
 from tests.cluster.operator.rights import NODE_RIGHTS
 from tests.cluster.operator.stages import Stages, template, until
 
@@ -21,7 +21,7 @@ def nodes(tmp_path_factory):
     with Cluster(nodes=2, store="two-nodes") as cluster:
         install(cluster)
         cluster.apply(*NODE_RIGHTS)
-        operator = operator_of(cluster, tmp_path_factory.mktemp("operator"))
+        operator = Operator(cluster, kubeconfig(cluster, tmp_path_factory.mktemp("operator")))
         operator.start(DIFFUSION_OPERATOR_MANAGE_NODES="true")
         yield cluster
         operator.kill()
