@@ -126,7 +126,7 @@ def test_rights_on_nodes_come_only_when_they_are_asked_for(cluster, install):
 
 
 def test_with_roles_made_by_somebody_else_the_chart_makes_none(cluster):
-    where = ("--namespace", HOME, "--no-hooks", *KUBE)
+    where = ("--namespace", HOME, "--skip-tests", *KUBE)
     out = cluster.helm("template", "r", CHART, *where, "--set", "rbac.create=false")
     assert {one["kind"] for one in yaml.safe_load_all(out)} == {"ServiceAccount", "Deployment"}
 
