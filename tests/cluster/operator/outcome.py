@@ -33,9 +33,14 @@ def outcome(cluster, stages, name):
 
 def events(cluster, name):
     """The reasons of all that was said about this very stage."""
-    uid = cluster.get("dstage", name)["metadata"]["uid"]
-    listed = json.loads(cluster.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
-    return sorted(one["reason"] for one in listed if one["regarding"].get("uid") == uid)
+    listed = json.loads(cluster.kubectl("get", "dstage,events.events.k8s.io", "-o", "json"))
+    [uid] = [
+        one["metadata"]["uid"]
+        for one in listed["items"]
+        if (one["kind"], one["metadata"]["name"]) == ("DiffusionStage", name)
+    ]
+    about = [one for one in listed["items"] if one.get("regarding", {}).get("uid") == uid]
+    return sorted(one["reason"] for one in about)
 
 
 def quiet(faults):

@@ -11,6 +11,8 @@ HERE = Path(__file__).parent
 FOLDERS = ("/usr", "/lib", "/lib64", sys.base_prefix, str(HERE))
 CHILDREN = (("sts", "{}"), ("svc", "{}"), ("svc", "{}-pods"), ("pdb", "{}"))
 
+SHORT = {"StatefulSet": "sts", "Service": "svc", "PodDisruptionBudget": "pdb"}
+
 
 def manifest(name, **spec):
     """A stage of one replica, without devices; `spec` goes over it."""
@@ -97,10 +99,13 @@ class Stages:
         return found[0] if found else {"status": "", "reason": "", "message": ""}
 
     def children(self, name):
-        return {
-            (kind, form.format(name)): self._cluster.get(kind, form.format(name))
-            for kind, form in CHILDREN
-        }
+        """By kind and name; empty where there is none."""
+        wanted = [(kind, form.format(name)) for kind, form in CHILDREN]
+        get = ["get", *("/".join(one) for one in wanted), "--ignore-not-found", "-o", "json"]
+        listed = json.loads(self._cluster.kubectl(*get) or '{"items": []}')
+        items = listed.get("items", [listed])  # one alone comes without a list
+        found = {(SHORT[one["kind"]], one["metadata"]["name"]): one for one in items}
+        return {key: found.get(key, {}) for key in wanted}
 
     def pods(self, name):
         """What changes when a pod is replaced or its container restarted."""

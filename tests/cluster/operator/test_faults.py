@@ -85,7 +85,7 @@ def is_repaired(installed, number):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_an_edit_made_during_a_fault_is_carried_out_soon_after(
-    fault, steady, faults, stages, installed, record_property
+    fault, steady, faults, stages, installed, tell
 ):
     number = 1 + FAULTS.index(fault)
     fault(faults)
@@ -94,7 +94,7 @@ def test_an_edit_made_during_a_fault_is_carried_out_soon_after(
     faults.heal()
     healed = time.monotonic()
     until(lambda: is_repaired(installed, number), within_s=CATCHES_UP_S)
-    record_property("caught_up_s", round(time.monotonic() - healed, 1))
+    tell(f"{fault.__name__}: caught up after {time.monotonic() - healed:.1f} s")
     assert stages.pods("steady") == steady, "no pod is touched"
     quiet(faults)
 

@@ -75,7 +75,7 @@ def test_what_no_watch_tells_is_seen_by_the_resync(behind, faults, stages):
 
 
 @pytest.mark.slow
-def test_watches_that_fall_silent_are_replaced(behind, faults, stages, installed, record_property):
+def test_watches_that_fall_silent_are_replaced(behind, faults, stages, installed, tell):
     """T59: the sockets stay open and nothing comes; far from any resync, an edit is seen."""
     behind.start()
     stages.make("silent")
@@ -90,15 +90,13 @@ def test_watches_that_fall_silent_are_replaced(behind, faults, stages, installed
         ),
         within_s=90,
     )
-    record_property("seen_after_s", round(time.monotonic() - began))
+    tell(f"an edit was seen {time.monotonic() - began:.0f} s after the watches fell silent")
     assert stages.pods("silent") == pods
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["away", "failing"])
-def test_a_minute_without_an_api_server_is_caught_up(
-    how, behind, faults, stages, installed, record_property
-):
+def test_a_minute_without_an_api_server_is_caught_up(how, behind, faults, stages, installed, tell):
     """A replica dies and the spec is edited meanwhile; both show within seconds afterwards."""
     behind.start()
     stages.make("minute", replicas=2)
@@ -112,7 +110,7 @@ def test_a_minute_without_an_api_server_is_caught_up(
     healed = time.monotonic()
     until(lambda: not installed.get("pdb", "minute"), within_s=20)
     until(lambda: stages.status("minute")["restarts"]["total"] == 1, within_s=10)
-    record_property("caught_up_s", round(time.monotonic() - healed, 1))
+    tell(f"{how} for a minute: caught up after {time.monotonic() - healed:.1f} s")
     stages.wait("minute")
     quiet(faults)
     assert events(installed, "minute") == ["WorkerDied"]

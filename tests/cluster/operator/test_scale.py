@@ -59,13 +59,13 @@ def counted(cluster, pattern):
     [(60, 30, 5), pytest.param(500, 120, 60, marks=pytest.mark.slow)],
 )
 def test_many_stages_at_once_are_rendered_soon_and_cost_little_once_settled(
-    size, rendered_s, resync_s, direct, installed, record_property
+    size, rendered_s, resync_s, direct, installed, tell
 ):
-    """The bounds are twice what an otherwise idle machine with two cores needs."""
+    """The bounds are twice what is aimed at: on a busy machine a core-second does less."""
     start(direct, DIFFUSION_OPERATOR_RESYNC_S=resync_s)
     before_s = cpu_s(direct.pid)
     with crowd(installed, size) as said:
-        record_property("new_stage_cpu_s", (cpu_s(direct.pid) - before_s) / size)
+        tell(f"{size} stages: {(cpu_s(direct.pid) - before_s) / size:.3f} core-s each, {said}")
         time.sleep(5)  # other controllers write the last statuses of children
         cpu, passes = cpu_s(direct.pid), counted(installed, PASS)
         writes = counted(installed, WRITE)
@@ -77,12 +77,11 @@ def test_many_stages_at_once_are_rendered_soon_and_cost_little_once_settled(
             "cpu_s_per_100_passes": (cpu_s(direct.pid) - cpu) / passed * 100,
             "resident_mb": resident_bytes(direct.pid) / 1e6,
         }
-        for name, figure in figures.items():
-            record_property(name, round(figure, 2))
+        tell({name: round(figure, 2) for name, figure in figures.items()})
         assert counted(installed, WRITE) == writes
         assert passed >= size
         assert figures["rendered_s"] <= rendered_s
-        assert figures["cpu_s_per_100_passes"] <= 1
+        assert figures["cpu_s_per_100_passes"] <= 2
         assert figures["resident_mb"] <= 100
 
 
