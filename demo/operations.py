@@ -20,7 +20,7 @@ from icons.prompts import GUIDANCE, PROMPTS, SIDE, STEPS
 HERE = Path(__file__).parent
 AT_ONCE = 1  # more would only slow down the starting replicas, which share the cores
 PARAMS = {"height": SIDE, "width": SIDE, "num_inference_steps": STEPS, "guidance_scale": GUIDANCE}
-READY_TIMEOUT_S = 300
+READY_TIMEOUT_S = 600
 BAD_MODEL = "/models/typo"
 
 
