@@ -110,6 +110,12 @@ def prepare(stages, faults, action, **spec):
     quiet(faults)
 
 
+def test_a_crash_amid_the_writes_for_a_new_stage_leaves_no_trace(crashes):
+    expected = crashes.undisturbed(make, "make-0")
+    assert crashes.killed(make, "make-3", after_writes=3) == expected
+
+
+@pytest.mark.slow
 def test_a_crash_after_any_write_while_a_stage_is_made_leaves_no_trace(crashes):
     check(crashes, make, fewest_writes=5)
 

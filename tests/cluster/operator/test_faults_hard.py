@@ -33,7 +33,10 @@ WEIRD = [
 ]
 
 
-@pytest.mark.parametrize("fault", ["garbage", "status", "drop"])
+@pytest.mark.parametrize(
+    "fault",
+    ["garbage", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("status", "drop"))],
+)
 def test_poisoned_stages_do_not_delay_another(fault, behind, faults, stages):
     """T54: every read of them fails; another is made and edited at once, and they heal."""
     for name in POISONED:
