@@ -22,6 +22,12 @@ SPECS = {  # the least of each kind that may be owned
         },
     },
 }
+SECURED = {
+    "curve": {"clients": [{"name": "web", "publicKey": "w" * 40}]},
+    "networkPolicy": {"enabled": True},
+    "serviceAccount": {"create": True},
+}
+UNSECURED = {"curve": None, "networkPolicy": None, "serviceAccount": None}
 VERSIONS = {"Service": "v1", "PodDisruptionBudget": "policy/v1", "StatefulSet": "apps/v1"}
 
 
@@ -35,6 +41,7 @@ def granted(installed):
         (one["roleRef"]["kind"], one["roleRef"]["name"])
         for one in objects
         if one["kind"].endswith("RoleBinding")
+        and [subject["name"] for subject in one["subjects"]] == [ACCOUNT]
     }
     rules = [
         rule
@@ -67,12 +74,18 @@ def leftover(kind, stage):
 
 def live(stages, installed, faults):
     """The whole life of a stage: made, edited, scaled, dead, suspended, deleted; and leftovers."""
-    stages.make("life", replicas=2)
+    stages.make("life", replicas=2, **SECURED)
     installed.kubectl("delete", "svc", "life")
     stages.change("life", podDisruptionBudget={"enabled": False})
     until(lambda: not installed.get("pdb", "life"))
+    stages.change("life", failurePolicy={"replacePodAfterRestarts": 1})
+    stages.wait("life")
     stages.ask("life-1", DEAD_WORKER)
     until(lambda: stages.status("life")["restarts"]["total"] == 1)
+    stages.change("life", model={"uri": "pvc://none"})
+    until(lambda: stages.condition("life")["reason"] == "ModelClaimMissing")
+    stages.change("life", model={"uri": "/models/m"}, **UNSECURED)
+    until(lambda: not installed.get("configmap", "life-curve"), within_s=90)
     installed.kubectl("scale", "dstage", "life", "--replicas=1")
     stage = installed.get("dstage", "life")
     installed.apply(*(leftover(kind, stage) for kind in SPECS))
@@ -114,6 +127,8 @@ def test_the_chart_brings_nothing_that_could_hang_or_expire(installed):
     """T28, T29: no webhook, and so no certificate; no hook that an uninstallation waits for."""
     shown = ("--namespace", NAMESPACE, "--kube-version", "1.34.4")
     rendered = yaml.safe_load_all(installed.helm("template", ACCOUNT, CHART, *shown))
-    kinds = {one["kind"] for one in rendered if one}
-    assert "Deployment" in kinds
-    assert [kind for kind in kinds if "Webhook" in kind or kind in ("Secret", "Job")] == []
+    objects = [one for one in rendered if one]
+    assert "Deployment" in {one["kind"] for one in objects}
+    assert [one for one in objects if "Webhook" in one["kind"] or one["kind"] == "Secret"] == []
+    hooks = {one["metadata"].get("annotations", {}).get("helm.sh/hook", "") for one in objects}
+    assert hooks == {"", "pre-install,pre-upgrade", "test"}
