@@ -1,23 +1,22 @@
 """Weights to a pipeline on its device."""
 
 import logging
-import os
 from typing import Any
 
 import torch
-from huggingface_hub.errors import HfHubHTTPError
 from safetensors import SafetensorError
 
 from diffusion_stage.config.imports import import_class
 from diffusion_stage.errors import DeviceMemoryError, ModelError
+from diffusion_stage.pipelines import hub
 from diffusion_stage.pipelines.source import ModelSource
 
 logger = logging.getLogger(__name__)
 
 UNREADABLE = (
+    *hub.ERRORS,
     AssertionError,
     AttributeError,
-    HfHubHTTPError,
     ImportError,
     LookupError,
     OSError,
@@ -42,7 +41,7 @@ def load(
     try:
         pipeline = _read(loader, source, dtype).to(device)
     except torch.OutOfMemoryError as error:
-        raise DeviceMemoryError(f"model {source.name} does not fit on {device}: {error}") from error
+        raise DeviceMemoryError(f"model {source} does not fit on {device}: {error}") from error
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 
@@ -54,15 +53,29 @@ def _diffusers_loader() -> Any:
 
 
 def _read(loader: Any, source: ModelSource, dtype: torch.dtype) -> Any:
+    """From the cache if the model is there as a whole: a hub that is cut off stops no restart."""
+    if not source.is_local:
+        try:
+            return _from_pretrained(loader, source, dtype, local_files_only=True)
+        except torch.OutOfMemoryError:  # a RuntimeError too
+            raise
+        except UNREADABLE as error:
+            logger.info("%s is not in the cache, so the hub is asked: %s", source, error)
     try:
-        return loader.from_pretrained(
-            source.name,
-            revision=source.revision,
-            dtype=dtype,
-            local_files_only=source.is_local,
-            token=os.environ.get("HF_TOKEN"),
-        )
-    except torch.OutOfMemoryError:  # a RuntimeError too
+        return _from_pretrained(loader, source, dtype, local_files_only=source.is_local)
+    except torch.OutOfMemoryError:
         raise
     except UNREADABLE as error:
-        raise ModelError(f"model {source.name}: {type(error).__name__}: {error}") from error
+        raise ModelError(f"model {source}: {hub.explain(error, source)}") from error
+
+
+def _from_pretrained(
+    loader: Any, source: ModelSource, dtype: torch.dtype, *, local_files_only: bool
+) -> Any:
+    return loader.from_pretrained(
+        source.name,
+        revision=source.revision,
+        dtype=dtype,
+        local_files_only=local_files_only,
+        token=hub.token(),
+    )

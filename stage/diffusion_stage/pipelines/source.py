@@ -17,6 +17,11 @@ class ModelSource:
     revision: str | None
     is_local: bool
 
+    def __str__(self) -> str:
+        if self.is_local:
+            return self.name
+        return f"{HUB}{self.name}" + (f" at {self.revision}" if self.revision else "")
+
 
 def find(uri: str, revision: str | None) -> ModelSource:
     """The source that a URI names.
