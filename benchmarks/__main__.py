@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import batching, growth, latency, policy, result, startup, transfer
+from benchmarks import batching, growth, latency, operator, policy, result, startup, transfer
 from benchmarks.processes import ROOT
 
 SUITES: dict[str, Callable[[int], list[result.Result]]] = {
@@ -15,6 +15,7 @@ SUITES: dict[str, Callable[[int], list[result.Result]]] = {
     "transfer": transfer.run,
     "startup": startup.run,
     "growth": growth.run,
+    "operator": operator.run,
 }
 MIN_BLOCKS = 7
 

@@ -64,6 +64,7 @@ def _tell(scenario: Scenario, *, keep: bool) -> None:
     scenario.draw(0, 8)
     scenario.kill_a_worker()
     scenario.draw(8, 16)
+    scenario.operate()
     scenario.finish()
     if not keep:
         scenario.uninstall()

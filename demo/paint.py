@@ -57,6 +57,18 @@ class Answers:
         return [Image.open(io.BytesIO(base64.b64decode(found[each]))) for each in self.sent]
 
 
+def client_command(job: dict[str, Any], pod: str = "painter") -> list[str]:
+    """What kubectl runs in a client pod."""
+    return ["exec", "-i", pod, "--", "python", "-c", PROGRAM.read_text(), json.dumps(job)]
+
+
+def ask_once(target: Target, pod: str, prompt: str, params: dict[str, Any]) -> Answers:
+    """One picture, from a pod of choice."""
+    request = {"id": f"from-{pod}", "prompt": prompt, "seed": 1}
+    job = {"address": "icons", "params": params, "requests": [request]}
+    return _read(target, client_command(job, pod), lambda _answers, _event: None)
+
+
 def paint(
     target: Target,
     prompts: Sequence[str],
@@ -73,12 +85,16 @@ def paint(
         {"id": f"request-{first + i}", "prompt": prompt, "seed": first + i}
         for i, prompt in enumerate(prompts)
     ]
-    job = json.dumps({"address": "icons", "params": params, "requests": requests})
-    command = ["exec", "-i", "painter", "--", "python", "-", job]
+    job = {"address": "icons", "params": params, "requests": requests, "about_stages": True}
+    return _read(target, client_command(job), on_event)
+
+
+def _read(
+    target: Target, command: list[str], on_event: Callable[[Answers, Event], None]
+) -> Answers:
     answers = Answers()
-    with PROGRAM.open() as program:
-        client = target.kubectl_popen(*command, stdin=program, stdout=subprocess.PIPE, text=True)
-    with client:
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    with target.kubectl_popen(*command, **pipes, text=True) as client:
         assert client.stdout is not None
         for line in client.stdout:
             event = json.loads(line)

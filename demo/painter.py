@@ -1,19 +1,23 @@
 """Runs in the client pod: sends the requests that its argument lists, and tells what comes back.
 
-The argument is JSON: {"address", "params", "requests": [{"id", "prompt", "seed"}]}. Each line of
-output is a JSON object with an `event` and its time `at` (seconds since the epoch).
+The argument is JSON: {"address", "params", "requests": [{"id", "prompt", "seed"}]}, all sent at
+once; or with "prompts" and "at_once" in place of "requests": so many under way at any time, until
+the input ends. With "about_stages" it tells of workers and batches, too. Each line of output is a
+JSON object with an `event` and its time `at` (seconds since the epoch).
 """
 
 import asyncio
 import base64
 import io
+import itertools
 import json
 import logging
+import os
 import sys
 import time
 from typing import Any
 
-from diffusion_stage.client import AsyncStageClient, Generation
+from diffusion_stage.client import AsyncStageClient, CurveKeys, Generation
 from diffusion_stage.errors import RequestError
 
 
@@ -56,13 +60,35 @@ async def paint(client: AsyncStageClient, request: dict[str, Any], params: dict[
         tell("failed", message=f"{error.reason}: {error}", **about)
 
 
+async def paint_on(client: AsyncStageClient, job: dict[str, Any]) -> None:
+    """Each of `at_once` askers sends its next request when it has an answer."""
+    ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    numbers = itertools.count(1000)
+
+    async def ask() -> None:
+        while not ended.done():
+            number = next(numbers)
+            prompt = job["prompts"][number % len(job["prompts"])]
+            request = {"id": f"request-{number}", "prompt": prompt, "seed": number}
+            await paint(client, request, job["params"])
+
+    await asyncio.gather(*(ask() for _ in range(job["at_once"])))
+
+
 async def main(job: dict[str, Any]) -> None:
     logging.getLogger("diffusion_stage.client").addHandler(Failures(logging.WARNING))
-    async with AsyncStageClient(job["address"]) as client:
-        tell("workers", workers=await client.control("workers"))
+    folder = os.environ.get("DIFFUSION_STAGE_CURVE_DIR")
+    keys = CurveKeys.read(folder) if folder else None
+    async with AsyncStageClient(job["address"], curve=keys) as client:
+        if "prompts" in job:
+            await paint_on(client, job)
+            return
+        if "about_stages" in job:
+            tell("workers", workers=await client.control("workers"))
         await asyncio.gather(*(paint(client, each, job["params"]) for each in job["requests"]))
-        status = await client.control("status")
-        tell("batches", batches={name: each["batches"] for name, each in status.items()})
+        if "about_stages" in job:
+            status = await client.control("status")
+            tell("batches", batches={name: each["batches"] for name, each in status.items()})
 
 
 if __name__ == "__main__":

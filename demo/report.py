@@ -35,6 +35,31 @@ class Requests:
 
 
 @dataclass(slots=True)
+class Operation:
+    """What was done to the stage under load, and what became of the requests meanwhile."""
+
+    name: str
+    sent: int
+    answered: int
+    lost: int
+    duplicated: int
+
+    def describe(self) -> str:
+        return (
+            f"{self.answered} of {self.sent} requests answered, "
+            f"{self.lost} lost, {self.duplicated} answered twice"
+        )
+
+
+@dataclass(slots=True)
+class Keys:
+    """With CURVE on: whether the client with a key was served, and what the one without heard."""
+
+    served: bool = False
+    refused: str = ""
+
+
+@dataclass(slots=True)
 class Report:
     """Filled as the demo goes; also of a demo that fails, as far as it came.
 
@@ -46,6 +71,8 @@ class Report:
     death: Death = field(default_factory=Death)
     requests: Requests = field(default_factory=Requests)
     batches: list[dict[int, int]] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    keys: Keys | None = None
     leftovers: list[str] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
@@ -62,4 +89,10 @@ class Report:
             f"the death shows as {death}": (death.reason, death.exitCode) == ("WorkerDied", 71),
             f"left behind: {self.leftovers}": not self.leftovers,
         }
+        for one in self.operations:
+            is_right = one.sent > 0 and (one.lost, one.duplicated) == (0, 0)
+            checks[f"{one.name}: {one.describe()}"] = is_right
+        if self.keys is not None:
+            is_right = self.keys.served and self.keys.refused.startswith("UNAUTHENTICATED")
+            checks[f"with keys: {self.keys}"] = is_right
         return [fault for fault, is_right in checks.items() if not is_right]

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import yaml
 from PIL import Image
 
 import images
 from demo.kill import Kill
 from demo.narrator import Narrator
+from demo.operations import Operations
 from demo.paint import Answers, Event, paint
 from demo.report import Report
 from demo.sheet import contact_sheet
@@ -47,6 +49,7 @@ class Scenario:
             stage, operator = images.demo_stage(), images.build("operator")
         with step("bring images in"):
             self._stage_image = target.load(stage)
+            self._next_image = target.load(images.rename(stage, f"{stage.name}-next"))
             operator_image = target.load(operator)
         with step("helm install"):
             repository, _, tag = operator_image.rpartition(":")
@@ -129,6 +132,17 @@ class Scenario:
             self._wait_until_ready()
         say(self._target.kubectl("get", "diffusionstages"))
 
+    def operate(self) -> None:
+        """What people do to a stage, and that no request is lost over it."""
+        manifest = yaml.safe_load((HERE / "stage.yaml").read_text())
+        manifest["spec"]["image"] = self._stage_image
+        operations = Operations(self._target, self._narrator, self._report, manifest)
+        operations.roll_out(self._next_image)
+        operations.drain()
+        operations.break_and_mend()
+        operations.scale(1, 3, 0)
+        operations.lock()
+
     def finish(self) -> None:
         """The contact sheet, and everything taken away again but the cluster."""
         sheet = self._output / "icons.png"
@@ -138,7 +152,8 @@ class Scenario:
     def uninstall(self) -> None:
         with self._narrator.step("helm uninstall"):
             target = self._target
-            target.kubectl("delete", "dstage/icons", "pod/painter", "--wait")
+            pods = ("pod/painter", "pod/keyholder", "secret/keyholder")
+            target.kubectl("delete", "dstage/icons", *pods, "--ignore-not-found", "--wait")
             target.kubectl("wait", "pod", "--all", "--for=delete", "--timeout=90s")
             target.helm("uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
 

@@ -1,6 +1,6 @@
 """The container images: Dockerfiles, and what builds and ships them. `python -m images`."""
 
-from images.builder import build, demo_stage, pybase
+from images.builder import build, demo_stage, pybase, rename
 from images.deliver import bring, complete, load, push
 from images.errors import ArchiveError, BaseError, EngineError, ImageError, TargetError
 from images.image import Image
@@ -19,4 +19,5 @@ __all__ = [
     "load",
     "push",
     "pybase",
+    "rename",
 ]

@@ -16,6 +16,8 @@ KIND = "DiffusionStage"
 PLURAL = "diffusionstages"
 API_VERSION = f"{GROUP}/{VERSION}"
 STAGE_LABEL = f"{GROUP}/stage"
+CLIENT_LABEL = f"{GROUP}/client"  # of pods that the NetworkPolicy lets in unless it names others
+SUSPECT_LABEL = f"{GROUP}/suspect"  # of nodes that pods were taken away from
 CONTAINER = "stage"  # in the pod template, the one that serves
 
 QUANTITY = r"^([0-9]+(\.[0-9]+)?)([KMGTP]i|[kMGTP])?$"
@@ -74,7 +76,13 @@ class Cache(Part):
 
 
 class Model(Part):
-    uri: Annotated[str, Field(max_length=1024, pattern="^(/|hf://[^/]+/).+$")]
+    uri: Annotated[
+        str,
+        Field(
+            max_length=1024,
+            pattern="^(/.+|hf://[^/]+/.+|pvc://[a-z0-9][-a-z0-9.]*(/.*)?|oci://.+)$",
+        ),
+    ]
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     auth_secret_ref: SecretKeyRef | None = None
     cache: Cache | None = None
@@ -138,6 +146,8 @@ class FailurePolicy(Part):
     hang_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = 300
     restart_window_seconds: Annotated[int, Field(ge=60, le=86400)] = 3600
     restart_budget: Annotated[int, Field(ge=0, le=100)] = 5
+    replace_pod_after_restarts: Annotated[int, Field(ge=0, le=100)] = 3
+    on_budget_exhausted: Literal["KeepRestarting", "Hold"] = "KeepRestarting"
 
 
 class UpdateStrategy(Part):
@@ -149,6 +159,31 @@ class UpdateStrategy(Part):
 class DisruptionBudget(Part):
     enabled: bool = True
     max_unavailable: NumberOrPercent = 1
+
+
+class CurveClient(Part):
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern="^[A-Za-z0-9][-A-Za-z0-9._]*$")]
+    public_key: Annotated[str, Field(pattern=r"^[0-9a-zA-Z.:+=^!/*?&<>()\[\]{}@%$#-]{40}$")]
+
+
+class Curve(Part):
+    """Keys of generation n and n + 1 exist: the next one is known before it is used."""
+
+    clients: tuple[CurveClient, ...] = Field(max_length=256)
+    key_generation: Annotated[int, Field(ge=1, le=1000000)] = 1
+
+
+class NetworkPolicy(Part):
+    """Peers are those of networking.k8s.io/v1."""
+
+    enabled: bool = False
+    clients: Annotated[tuple[dict[str, Any], ...], Field(max_length=32)] = ()
+    scrapers: Annotated[tuple[dict[str, Any], ...], Field(max_length=32)] = ()
+
+
+class ServiceAccount(Part):
+    create: bool = False
+    annotations: dict[str, str] = {}
 
 
 class Spec(Part):
@@ -172,12 +207,10 @@ class Spec(Part):
     failure_policy: FailurePolicy = FailurePolicy()
     update_strategy: UpdateStrategy = UpdateStrategy()
     pod_disruption_budget: DisruptionBudget = DisruptionBudget()
+    curve: Curve | None = None
+    network_policy: NetworkPolicy = NetworkPolicy()
+    service_account: ServiceAccount = ServiceAccount()
     pod_template: dict[str, Any] = {}
-
-    @property
-    def pods(self) -> int:
-        """Pods that should exist now."""
-        return 0 if self.suspend else self.replicas
 
 
 class Stage(BaseModel):
@@ -190,6 +223,8 @@ class Stage(BaseModel):
     uid: str
     generation: int
     spec: Spec
+    is_held: bool = False
+    """The restart budget is used up and the spec is the same since: no pod runs."""
 
     @classmethod
     def parse(cls, raw: Manifest) -> "Stage":
@@ -201,7 +236,14 @@ class Stage(BaseModel):
             uid=metadata["uid"],
             generation=metadata["generation"],
             spec=Spec.model_validate(raw["spec"]),
+            is_held=raw.get("status", {}).get("hold", {}).get("generation")
+            == metadata["generation"],
         )
+
+    @property
+    def pods(self) -> int:
+        """Pods that should exist now."""
+        return 0 if self.spec.suspend or self.is_held else self.spec.replicas
 
     @property
     def selector(self) -> dict[str, str]:

@@ -28,6 +28,12 @@ REFUSALS = (400, 403, 422)
 UNKNOWN_FIELD = "failed to create typed patch object"  # of server-side apply; comes as a 500
 PLURALS = {
     (API_VERSION, KIND): PLURAL,
+    ("networking.k8s.io/v1", "NetworkPolicy"): "networkpolicies",
+    ("v1", "ConfigMap"): "configmaps",
+    ("v1", "Node"): "nodes",
+    ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims",
+    ("v1", "Secret"): "secrets",
+    ("v1", "ServiceAccount"): "serviceaccounts",
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): "customresourcedefinitions",
     ("apps/v1", "StatefulSet"): "statefulsets",
     ("events.k8s.io/v1", "Event"): "events",
@@ -38,9 +44,14 @@ PLURALS = {
 
 
 async def connect() -> ApiClient:
-    """A client with the pod's credentials, else with those of the kubeconfig, as Kopf's login."""
+    """A client with the pod's credentials, else with those of the kubeconfig, as Kopf's login.
+
+    As Kopf's it goes to the API server directly, whatever proxy the environment names: to look for
+    one, and for a netrc, aiohttp would start two jobs in threads for every request.
+    """
     configuration = Configuration()
     configuration.connection_pool_maxsize = CONNECTIONS
+    configuration.client_session_kwargs = {"trust_env": False}
     try:
         config.load_incluster_config(configuration)
     except config.ConfigException:
@@ -61,50 +72,64 @@ class Cluster:
     async def get(
         self, api_version: str, kind: str, namespace: str | None, name: str
     ) -> Manifest | None:
-        """The object, or None where there is none of that name."""
+        """The object, or None where there is none of that name; without namespace, a cluster's."""
         try:
             return await self._call("GET", _path(api_version, kind, namespace, name))
         except AbsentError:
             return None
 
     async def list(
-        self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str]
+        self, api_version: str, kind: str, namespace: str | None, selector: str
     ) -> list[Manifest]:
-        """The objects with all of the labels, each with its kind, which the answer leaves out."""
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        """The objects that a label selector finds, each with its kind, which the answer omits."""
         path = _path(api_version, kind, namespace)
         found = await self._call("GET", path, query={"labelSelector": selector})
         return [item | {"apiVersion": api_version, "kind": kind} for item in found["items"]]
 
-    async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply, also over fields of others; `RefusedError` where that is in vain."""
+    async def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        """Server-side apply, also over fields of others; `RefusedError` where that is in vain.
+
+        With `dry_run` nothing is changed, and the answer is what would come of it.
+        """
         try:
-            return await self._apply(manifest, _path_of(manifest))
+            return await self._apply(manifest, _path_of(manifest), dry_run=dry_run)
         except ApiError as error:
-            if error.status in REFUSALS or UNKNOWN_FIELD in str(error):
-                raise RefusedError(str(error)) from error
-            raise
+            raise _refusal(error) from error
 
     async def apply_status(self, manifest: Manifest) -> None:
         """Replace our part of the status; nothing happens where the object is gone."""
         with contextlib.suppress(AbsentError):
             await self._apply(manifest, f"{_path_of(manifest)}/status")
 
-    async def delete(self, manifest: Manifest) -> None:
-        """Delete this very object; one that took its name since is left alone."""
-        only_this = {"preconditions": {"uid": manifest["metadata"]["uid"]}}
+    async def create(self, manifest: Manifest) -> None:
+        """For what may be made and never read; one of that name is the same, made before.
+
+        `RefusedError` as with `apply`.
+        """
+        metadata = manifest["metadata"]
+        path = _path(manifest["apiVersion"], manifest["kind"], metadata["namespace"])
+        try:
+            await self._call("POST", path, body=manifest)
+        except ConflictError:
+            return
+        except ApiError as error:
+            raise _refusal(error) from error
+
+    async def delete(self, manifest: Manifest, *, grace_s: int | None = None) -> None:
+        """Delete this very object, if its uid is known; one that took its name is left alone.
+
+        With `grace_s` 0 the object goes at once, whatever becomes of what it stands for.
+        """
+        uid = manifest["metadata"].get("uid")
+        options = {} if uid is None else {"preconditions": {"uid": uid}}
+        grace = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
         with contextlib.suppress(AbsentError, ConflictError):
-            await self._call("DELETE", _path_of(manifest), body=only_this)
+            await self._call("DELETE", _path_of(manifest), body=options | grace)
 
-    async def emit(self, event: Manifest) -> None:
-        """Post an Event; one of that name is the same Event, posted before."""
-        metadata = event["metadata"]
-        path = _path(event["apiVersion"], event["kind"], metadata["namespace"])
-        with contextlib.suppress(ConflictError):
-            await self._call("POST", path, body=event)
-
-    async def _apply(self, manifest: Manifest, path: str) -> Manifest:
+    async def _apply(self, manifest: Manifest, path: str, *, dry_run: bool = False) -> Manifest:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        if dry_run:
+            query["dryRun"] = "All"
         return await self._call("PATCH", path, query=query, body=manifest, content_type=APPLY)
 
     async def _call(
@@ -149,6 +174,12 @@ def _path(api_version: str, kind: str, namespace: str | None, name: str | None =
     within = "" if namespace is None else f"namespaces/{quote(namespace)}/"
     path = f"/{root}/{api_version}/{within}{PLURALS[api_version, kind]}"
     return path if name is None else f"{path}/{quote(name)}"
+
+
+def _refusal(error: ApiError) -> ApiError | RefusedError:
+    """The same error, as one that no repetition helps if it is such."""
+    is_final = error.status in REFUSALS or UNKNOWN_FIELD in str(error)
+    return RefusedError(str(error)) if is_final else error
 
 
 def _api_error(error: ApiException) -> ApiError:

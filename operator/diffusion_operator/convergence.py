@@ -5,16 +5,20 @@ from dataclasses import dataclass
 
 from diffusion_operator.api import KIND, STAGE_LABEL, Stage
 from diffusion_operator.cluster import Cluster
-from diffusion_operator.desired import desired_state
-from diffusion_operator.errors import ApiError, RefusedError, TemplateError
+from diffusion_operator.desired import curve, desired_state
+from diffusion_operator.errors import ApiError, DroppedError, RefusedError, TemplateError
+from diffusion_operator.keyring import Keyring
 from diffusion_operator.manifest import Ident, Manifest, controller, ident
 from diffusion_operator.memory import Memory
 from diffusion_operator.situation import Obstacle
 
 OWNED_KINDS = (
     ("apps/v1", "StatefulSet"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
     ("policy/v1", "PodDisruptionBudget"),
+    ("v1", "ConfigMap"),
     ("v1", "Service"),
+    ("v1", "ServiceAccount"),
 )
 
 logger = logging.getLogger(__name__)
@@ -47,30 +51,46 @@ class Convergence:
     async def run(self) -> Outcome:
         """Read, apply, prune."""
         await self._read()
+        public = Ident("ConfigMap", curve.map_name(self._stage))
+        keyring = Keyring(self._cluster, self._stage, self._live.get(public))
         try:
-            desired = desired_state(self._stage)
+            await keyring.make()
+            has_old_keys = await keyring.retire(self._workload)
+            desired = desired_state(self._stage, keyring.keys)
         except TemplateError as error:
             self._obstacles.append(Obstacle("PodTemplateRejected", str(error), is_final=True))
+        except RefusedError as error:
+            self._obstacles.append(Obstacle("ApplyRefused", str(error), is_final=True))
         else:
-            for manifest in desired:
-                await self._apply(manifest)
-            await self._prune({ident(manifest) for manifest in desired})
-        workload = self._live.get(Ident("StatefulSet", self._stage.name))
-        return Outcome(workload, next(iter(self._obstacles), None))
+            # Pods of an earlier spec may still mount the keys' ConfigMap.
+            await self._converge(desired, keep={public} if has_old_keys else set())
+        return Outcome(self._workload, next(iter(self._obstacles), None))
+
+    @property
+    def _workload(self) -> Manifest | None:
+        return self._live.get(Ident("StatefulSet", self._stage.name))
 
     async def _read(self) -> None:
-        labels = {STAGE_LABEL: self._stage.name}
+        label = f"{STAGE_LABEL}={self._stage.name}"
         for api_version, kind in OWNED_KINDS:
-            for child in await self._cluster.list(api_version, kind, self._stage.namespace, labels):
-                self._live[ident(child)] = child
+            if kind in self._memory.absent:
+                continue
+            found = await self._cluster.list(api_version, kind, self._stage.namespace, label)
+            self._live |= {ident(child): child for child in found}
+
+    async def _converge(self, desired: list[Manifest], keep: set[Ident]) -> None:
+        for manifest in desired:
+            await self._apply(manifest)
+        wanted = {ident(manifest) for manifest in desired}
+        kinds = {one.kind for one in (*wanted, *self._live)}
+        self._memory.absent = {kind for _, kind in OWNED_KINDS} - kinds
+        await self._prune(wanted | keep)
 
     async def _apply(self, manifest: Manifest) -> None:
         try:
             answer = await self._settle(manifest)
         except RefusedError as error:
-            is_template = "spec.template" in str(error)
-            reason = "PodTemplateRejected" if is_template else "ApplyRefused"
-            self._obstacles.append(Obstacle(reason, str(error), is_final=True))
+            self._obstacles.append(_obstacle(error))
         except ApiError as error:
             self._postpone(error)
         else:
@@ -82,10 +102,24 @@ class Convergence:
             _refuse_others(live, self._stage)
             if "deletionTimestamp" in live["metadata"] or self._memory.is_settled(manifest, live):
                 return live  # what is being deleted is made anew once it is gone
+        await self._refuse_empty_volumes(manifest)
         answer = await self._cluster.apply(manifest)
         self._memory.remember(manifest, answer)
         logger.info("%s/%s: applied %s %s", self._stage.namespace, self._stage.name, *ident(answer))
         return answer
+
+    async def _refuse_empty_volumes(self, manifest: Manifest) -> None:
+        """Where image volumes are switched off, the API server makes empty folders of them."""
+        wanted = _image_volumes(manifest)
+        if not wanted:
+            return
+        taken = _image_volumes(await self._cluster.apply(manifest, dry_run=True))
+        if dropped := wanted - taken:
+            names = ", ".join(sorted(dropped))
+            raise DroppedError(
+                f"this cluster has no image volumes (here {names}): "
+                "they need Kubernetes 1.35, or the feature gate ImageVolume"
+            )
 
     async def _find(self, manifest: Manifest) -> Manifest | None:
         """An object of that name without our label, which an apply would take over unseen."""
@@ -106,6 +140,19 @@ class Convergence:
         if error.status == 0:
             raise error  # no answer: a status could not be written either
         self._obstacles.append(Obstacle("ApplyFailed", str(error), is_final=False))
+
+
+def _image_volumes(manifest: Manifest) -> set[str]:
+    pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
+    return {volume["name"] for volume in pod.get("volumes", []) if "image" in volume}
+
+
+def _obstacle(error: RefusedError) -> Obstacle:
+    if isinstance(error, DroppedError):
+        return Obstacle("ImageVolumesUnsupported", str(error), is_final=True)
+    is_template = "spec.template" in str(error)
+    reason = "PodTemplateRejected" if is_template else "ApplyRefused"
+    return Obstacle(reason, str(error), is_final=True)
 
 
 def _refuse_others(live: Manifest, stage: Stage) -> None:

@@ -3,7 +3,8 @@
     OperatorError
     ├── TemplateError      the author of the manifest: podTemplate has the wrong shape
     ├── RefusedError       the author of the manifest, or whoever grants rights and quota:
-    │                      a manifest that will not be taken, however often it is sent
+    │   │                  a manifest that will not be taken, however often it is sent
+    │   └── DroppedError   the same: taken, but without what this cluster has switched off
     └── ApiError           nobody at first: the API server is away or busy, the pass is repeated
         ├── AbsentError    404
         └── ConflictError  409
@@ -22,6 +23,10 @@ class TemplateError(OperatorError):
 
 class RefusedError(OperatorError):
     """A manifest was refused; the text says by whom and why."""
+
+
+class DroppedError(RefusedError):
+    """The API server would take the manifest without a part of it; the text names the part."""
 
 
 class ApiError(OperatorError):

@@ -1,17 +1,13 @@
-"""Deaths of stage containers: read from what pods show, counted once for each container (pure)."""
+"""Deaths of stage containers, read from what pods show (pure)."""
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from diffusion_operator.api import FailurePolicy
-from diffusion_operator.manifest import TIME, Manifest
 from diffusion_operator.observe import Observation, Replica, Termination
 
-REMEMBERED = 256  # the CRD's limit
 MESSAGE_CHARS = 1024  # the CRD's limit
 REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 SIGNALLED = 128  # an exit code above it is this plus a signal
@@ -49,6 +45,7 @@ class Failure:
     container_id: str
     time: str
     pod: str
+    pod_uid: str
     node: str
     revision: str
     reason: str
@@ -90,9 +87,10 @@ def failure(replica: Replica, end: Termination) -> Failure:
         container_id=end.container_id,
         time=end.finished_at,
         pod=replica.pod,
+        pod_uid=replica.uid,
         node=replica.node,
         revision=replica.revision,
-        reason=_reason(end, report),
+        reason=(replica.pod_reason if end == replica.ends[0] else "") or _reason(end, report),
         exit_code=end.exit_code,
         signal=signal if report is None or report.signal is None else report.signal,
         worker_rank=None if report is None else report.rank,
@@ -116,46 +114,3 @@ def _reason(end: Termination, report: Report | None) -> str:
     if end.exit_code > SIGNALLED:
         return "Killed"
     return REASONS.get(end.exit_code, end.reason or "Error")
-
-
-def uncounted(seen: list[Failure], restarts: Manifest) -> list[Failure]:
-    """Those that `status.restarts` does not know yet.
-
-    Once its list is full, deaths before the oldest in it were counted and dropped.
-    """
-    recent: list[Manifest] = restarts.get("recent", [])
-    counted = {entry["containerID"] for entry in recent}
-    dropped = min(entry["time"] for entry in recent) if len(recent) >= REMEMBERED else ""
-    return [one for one in seen if one.container_id not in counted and one.time > dropped]
-
-
-def count(
-    seen: list[Failure], restarts: Manifest, *, policy: FailurePolicy, now: datetime
-) -> Manifest:
-    """The next `status.restarts`.
-
-    A death is remembered while a pod shows it, however old, and while it is inside the window.
-    """
-    new = uncounted(seen, restarts)
-    visible = {one.container_id for one in seen}
-    since = (now - timedelta(seconds=policy.restart_window_seconds)).strftime(TIME)
-    recent: list[Manifest] = [*restarts.get("recent", []), *(_entry(one) for one in new)]
-    recent = [one for one in recent if one["time"] >= since or one["containerID"] in visible]
-    recent = sorted(recent, key=lambda one: (one["time"], one["containerID"]))[-REMEMBERED:]
-    in_window = sum(one["time"] >= since for one in recent)
-    return {
-        "window": in_window,
-        "total": restarts.get("total", 0) + len(new),
-        "budgetRemaining": max(0, policy.restart_budget - in_window),
-        "recent": recent,
-    }
-
-
-def _entry(one: Failure) -> Manifest:
-    return {
-        "containerID": one.container_id,
-        "time": one.time,
-        "pod": one.pod,
-        "reason": one.reason,
-        "exitCode": one.exit_code,
-    }

@@ -17,6 +17,8 @@ class Memory:
     """
 
     def __init__(self) -> None:
+        self.absent: set[str] = set()
+        """Kinds that the spec did not want and of which there was nothing: only we make them."""
         self._known: dict[Ident, tuple[bytes, bytes]] = {}
 
     def is_settled(self, manifest: Manifest, live: Manifest) -> bool:

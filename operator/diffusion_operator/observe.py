@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from diffusion_operator.api import CONTAINER
 from diffusion_operator.manifest import Manifest, controller
 
+NODE_LOST = ("DeletionByTaintManager", "DeletionByPodGC")  # who deleted the pod, and so why
 STARTING = ("ContainerCreating", "PodInitializing")  # the waits that are no news
 
 
@@ -33,19 +34,27 @@ class Replica:
     """One pod."""
 
     pod: str
+    uid: str
+    """Of the pod: of this placement."""
     node: str
     revision: str
+    restarts: int
+    """Of the stage container in this pod."""
     is_ready: bool
     """Ready, and not told to stop: a pod that drains still has the condition."""
     is_leaving: bool
+    lost_node: bool
+    """It leaves because its node no longer answers; so it stays until someone deletes it."""
     has_started: bool
     """The startup probe of the present container has succeeded."""
     is_running: bool
     waiting: tuple[Waiting, ...]
     ends: tuple[Termination, ...]
     """Of the stage container, newest first; Kubernetes shows two at most."""
+    pod_reason: str
+    """`Evicted` or the like, where the pod as a whole failed; empty where it did not."""
     pod_failure: str
-    """Why the pod as a whole failed, such as an eviction; empty where it did not."""
+    """The same in words."""
     unscheduled: str
     """Why no node takes the pod; empty where one does."""
 
@@ -105,14 +114,18 @@ def _replica(pod: Manifest) -> Replica:
     is_leaving = "deletionTimestamp" in metadata
     return Replica(
         pod=metadata["name"],
+        uid=metadata["uid"],
         node=pod["spec"].get("nodeName", ""),
         revision=metadata.get("labels", {}).get("controller-revision-hash", ""),
+        restarts=container.get("restartCount", 0),
         is_ready=not is_leaving and conditions.get("Ready", {}).get("status") == "True",
         is_leaving=is_leaving,
+        lost_node=conditions.get("DisruptionTarget", {}).get("reason") in NODE_LOST,
         has_started=container.get("started", False),
         is_running="running" in container.get("state", {}),
         waiting=_waiting(status),
         ends=_ends(container),
+        pod_reason=_pod_reason(status),
         pod_failure=_pod_failure(status),
         unscheduled=_unscheduled(conditions.get("PodScheduled", {})),
     )
@@ -148,10 +161,17 @@ def _waiting(status: Manifest) -> tuple[Waiting, ...]:
     )
 
 
+def _pod_reason(status: Manifest) -> str:
+    if status.get("phase") != "Failed":
+        return ""
+    reason = str(status.get("reason", ""))
+    return reason if reason.isalnum() else "PodFailed"  # `OutOfnvidia.com/gpu` is no condition's
+
+
 def _pod_failure(status: Manifest) -> str:
     if status.get("phase") != "Failed":
         return ""
-    return ": ".join(filter(None, (status.get("reason", "Failed"), status.get("message"))))
+    return ": ".join(filter(None, (status.get("reason", "PodFailed"), status.get("message"))))
 
 
 def _unscheduled(condition: Manifest) -> str:

@@ -21,6 +21,14 @@ class Settings(BaseModel):
     stuck_after_s: float = Field(default=180.0, ge=10, le=3600)
     """Age of a pass, started or due, at which the liveness probe fails."""
 
+    manage_nodes: bool = False
+    """Whether nodes that pods were taken away from get a label, and pods of lost nodes go."""
+
+    suspect_node_s: float = Field(default=3600.0, ge=60, le=604800)
+    """How long a node keeps the label."""
+
+    metrics_port: int = Field(default=8081, ge=0, le=65535)
+    """Where metrics are served; 0 is any free port."""
     scan_cluster: bool = True
     """Notice CRDs and namespaces that come later; without the rights to list them, turn it off."""
 

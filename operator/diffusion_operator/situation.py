@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from diffusion_operator.api import Spec
+from diffusion_operator.api import Spec, Stage
 from diffusion_operator.observe import Observation, Replica
 from diffusion_operator.trouble import Trouble, pending, troubles
 
@@ -21,14 +21,20 @@ class Obstacle:
 class Situation:
     """The facts that conditions turn on."""
 
-    spec: Spec
+    stage: Stage
     observation: Observation
     obstacle: Obstacle | None
+    warning: Obstacle | None
+    """What may keep replicas from starting; of interest until they have."""
+
+    @property
+    def spec(self) -> Spec:
+        return self.stage.spec
 
     @property
     def wanted(self) -> int:
         """Replicas that should serve."""
-        return self.spec.pods
+        return self.stage.pods
 
     @property
     def ready(self) -> int:

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from diffusion_operator.api import Stage
-from diffusion_operator.conditions import conditions
-from diffusion_operator.failures import Failure, count, failures
+from diffusion_operator.budget import count, exhausted, forgive
+from diffusion_operator.conditions import Verdict, conditions
+from diffusion_operator.failures import Failure, failures
 from diffusion_operator.manifest import Manifest
 from diffusion_operator.observe import Observation, Replica
-from diffusion_operator.situation import Obstacle
+from diffusion_operator.remediation import next_hold
+from diffusion_operator.replicas import replica_statuses
+from diffusion_operator.situation import Obstacle, Situation
 from diffusion_operator.verdicts import unknown_spec, verdicts
 
 ENDPOINTS = 256  # the CRD's limit
@@ -24,6 +27,8 @@ class Pass:
     observation: Observation
     obstacle: Obstacle | None
     """Why the spec could not be applied in full."""
+    warning: Obstacle | None
+    """What may keep replicas from starting."""
     old: Manifest
     """The status as it is."""
     now: datetime
@@ -32,10 +37,8 @@ class Pass:
 def compute_status(stage: Stage, found: Pass) -> Manifest:
     """The whole status; as long as nothing happens it stays the same, so it is written once."""
     seen = failures(found.observation)
-    restarts = count(
-        seen, found.old.get("restarts", {}), policy=stage.spec.failure_policy, now=found.now
-    )
-    verdict = verdicts(stage.spec, found.observation, found.obstacle, deaths=restarts["window"])
+    restarts = _restarts(stage, found, seen)
+    hold = next_hold(stage, restarts, found.old, found.now)
     last = _last_failure(seen, found.old)
     return {
         "observedGeneration": stage.generation,
@@ -44,13 +47,32 @@ def compute_status(stage: Stage, found: Pass) -> Manifest:
         **_counts(found.observation),
         **_revisions(found.observation),
         "endpoints": [_endpoint(stage, one) for one in found.observation.replicas[:ENDPOINTS]],
+        "replicaStatuses": replica_statuses(found.observation, found.old, found.now),
         "restarts": restarts,
         **({"lastFailure": last} if last else {}),
+        **({"hold": hold} if hold else {}),
         "printed": _printed(last),
         "conditions": conditions(
-            verdict, generation=stage.generation, old=found.old, now=found.now
+            _verdicts(stage, found, restarts),
+            generation=stage.generation,
+            old=found.old,
+            now=found.now,
         ),
     }
+
+
+def _restarts(stage: Stage, found: Pass, seen: list[Failure]) -> Manifest:
+    before: Manifest = found.old.get("restarts", {})
+    if "hold" in found.old and not stage.is_held:
+        before = forgive(before, found.now)
+    return count(seen, before, policy=stage.spec.failure_policy, now=found.now)
+
+
+def _verdicts(stage: Stage, found: Pass, restarts: Manifest) -> dict[str, Verdict]:
+    present = {one.pod for one in found.observation.replicas}
+    used_up = exhausted(restarts, policy=stage.spec.failure_policy, now=found.now)
+    situation = Situation(stage, found.observation, found.obstacle, found.warning)
+    return verdicts(situation, exhausted=[pod for pod in used_up if pod in present])
 
 
 def unreadable(generation: int, message: str, *, old: Manifest, now: datetime) -> Manifest:

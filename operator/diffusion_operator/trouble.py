@@ -42,6 +42,8 @@ def troubles(observation: Observation) -> list[Trouble]:
 
 def pending(replica: Replica) -> str:
     """What a replica that does not fail is doing before it serves."""
+    if replica.lost_node:
+        return f"{replica.pod} was on {replica.node}, which does not answer"
     if replica.is_leaving:
         return f"{replica.pod} is stopping"
     if replica.unscheduled:
@@ -62,7 +64,7 @@ def _trouble(replica: Replica) -> Trouble | None:
         return None
     if replica.pod_failure:
         text = f"{replica.pod}: {replica.pod_failure}; the StatefulSet replaces it"
-        return Trouble(replica.pod, "PodFailed", text)
+        return Trouble(replica.pod, replica.pod_reason, text)
     if replica.waiting:
         return _cannot_start(replica, replica.waiting[0])
     if replica.ends and not replica.has_started:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from diffusion_operator.errors import ApiError
 
@@ -23,6 +23,12 @@ class Key(NamedTuple):
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
+class Tally(Protocol):
+    """Is told of each pass."""
+
+    def count_pass(self, seconds: float, *, has_failed: bool) -> None: ...
+
+
 class WorkQueue:
     """Calls `reconcile(key)` for each key added, and again after the seconds that it returns.
 
@@ -30,8 +36,9 @@ class WorkQueue:
     raises is tried again, each time after twice as long. `None` forgets the key.
     """
 
-    def __init__(self, reconcile: Reconcile, *, workers: int) -> None:
+    def __init__(self, reconcile: Reconcile, *, workers: int, tally: Tally) -> None:
         self._reconcile = reconcile
+        self._tally = tally
         self._workers = workers
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
         self._due: dict[Key, float] = {}  # added and not yet started, since when
@@ -72,7 +79,8 @@ class WorkQueue:
             del self._due[key]
             self._running[key] = _now()
             delay_s = await self._attempt(key)
-            del self._running[key]
+            seconds = _now() - self._running.pop(key)
+            self._tally.count_pass(seconds, has_failed=key in self._failures)
             if key in self._due:
                 self._ready.put_nowait(key)
             elif delay_s is not None:

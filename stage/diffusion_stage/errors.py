@@ -7,6 +7,8 @@
     │   ├── ResourceExhaustedError  the caller waits, or asks another replica      (retryable)
     │   ├── DeadlineExceededError   the caller allows more time
     │   ├── CancelledError          nobody: the caller asked for it
+    │   ├── UnauthenticatedError    the caller shows a key that is admitted; another replica
+    │   │                           may admit it already                           (retryable)
     │   ├── UnavailableError        another replica serves: draining, disconnected (retryable)
     │   │   └── EngineDeadError     another replica serves: the engine is dead     (retryable)
     │   └── InternalError           the developers: an exception in model code
@@ -62,6 +64,11 @@ class DeadlineExceededError(RequestError):
 
 class CancelledError(RequestError):
     status = reason = "CANCELLED"
+
+
+class UnauthenticatedError(RequestError):
+    status = reason = "UNAUTHENTICATED"
+    retryable = True
 
 
 class UnavailableError(RequestError):

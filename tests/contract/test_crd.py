@@ -1,5 +1,6 @@
 """The CRD and `diffusion_operator.api` accept the same specs."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -95,12 +96,26 @@ def test_the_names_are_the_same():
 
 def test_every_status_that_is_written_is_in_the_schema():
     pods = [make_pod(0, ready=True), make_pod(1, state=ended(71, message=WORKER_DIED))]
-    found = Pass(observed(*pods), obstacle=None, old={}, now=NOW)
+    found = Pass(observed(*pods), obstacle=None, warning=None, old={}, now=NOW)
+    policy = {"onBudgetExhausted": "Hold", "restartBudget": 1}
+    held = compute_status(make_stage(replicas=1, failurePolicy=policy), held_pass())
+    assert "hold" in held
     for status in (
+        held,
         compute_status(make_stage(replicas=2), found),
         unreadable(1, "m", old={}, now=NOW),
     ):
         assert unknown(status, schema("status")) == []
+
+
+def held_pass():
+    """The only replica has used up its budget, once more after an earlier hold."""
+    dead = make_pod(0, state=ended(71, message=WORKER_DIED))
+    old = {"hold": {"generation": 1, "since": "2026-01-01T10:00:00Z"}, "restarts": {"recent": []}}
+    now = datetime.fromisoformat(
+        dead["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+    )
+    return Pass(observed(dead), obstacle=None, warning=None, old=old, now=now)
 
 
 def unknown(value, node, path="status"):
@@ -118,13 +133,19 @@ def unknown(value, node, path="status"):
     ]
 
 
-def test_every_field_tells_what_it_is():
-    silent = [
-        name
-        for name, node in schema("spec")["properties"].items()
-        if not node.get("description", "").strip()
-    ]
-    assert silent == []
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_every_field_tells_what_it_is(part):
+    """`kubectl explain` shows nothing else."""
+    assert list(silent(schema(part), part)) == []
+
+
+def silent(node, path):
+    if not node.get("description", "").strip() and not path.endswith("[]"):
+        yield path
+    for name, child in node.get("properties", {}).items():
+        yield from silent(child, f"{path}.{name}")
+    if "properties" in node.get("items", {}):
+        yield from silent(node["items"], f"{path}[]")
 
 
 def test_the_chart_has_this_very_file():

@@ -14,6 +14,8 @@ import zmq
 import zmq.asyncio
 
 from diffusion_stage.errors import InvalidArgumentError, request_error
+from diffusion_stage.server.allowlist import AllowList
+from diffusion_stage.server.entrance import Door
 from diffusion_stage.wire import codec, messages
 from diffusion_stage.wire.messages import Accepted, Cancel, Chunk, Error, Progress, Result, Submit
 from diffusion_stage.wire.sockets import server_socket
@@ -107,12 +109,16 @@ def in_turn(*scripts):
 
 
 class FakeStage:
-    """Serves on loopback between `start` and `stop`; `die` and `start` again keep the port."""
+    """Serves on loopback between `start` and `stop`; `die` and `start` again keep the port.
 
-    def __init__(self, name="stage-0", script=answer, *, ready=True):
+    `keys` are files of `tests.stage.curve`, read at `start`.
+    """
+
+    def __init__(self, name="stage-0", script=answer, *, ready=True, keys=None):
         self.name = name
         self.script = script
         self.ready = ready
+        self.keys = keys
         self.address = ANY_PORT
         self.heard = []
         self.tasks = []
@@ -134,9 +140,25 @@ class FakeStage:
 
     def start(self):
         self._context = zmq.asyncio.Context()
-        self._socket = server_socket(self._context, self.address)
+        self._open_door()
+        secret_key = self.keys and self.keys.pair.secret
+        self._socket = server_socket(self._context, self.address, secret_key=secret_key)
         self.address = self._socket.get_string(zmq.LAST_ENDPOINT)
         self._task = asyncio.get_running_loop().create_task(self._serve())
+
+    def _open_door(self):
+        """Answers as a real stage does, in a loop of our own."""
+        self._door = None
+        if self.keys is not None:
+            context = zmq.Context.shadow(self._context.underlying)
+            self._door = Door(context, AllowList(self.keys.clients))
+            self._door_task = asyncio.get_running_loop().create_task(self._keep_door())
+
+    async def _keep_door(self):
+        while True:
+            if self._door.socket.poll(0):
+                self._door.answer()
+            await asyncio.sleep(0.01)
 
     @property
     def is_alive(self):
@@ -152,6 +174,9 @@ class FakeStage:
         self.clients.clear()
         self._open.clear()
         self._socket.close(linger=0)
+        if self._door is not None:
+            self._door_task.cancel()
+            self._door.socket.close(linger=0)
         self._context.term()
         self._news.set()
 

@@ -18,9 +18,10 @@ def make_spec(**given):
     return Spec.model_validate({"image": "stage:1", "model": {"uri": "/models/m"}} | given)
 
 
-def make_stage(**given):
+def make_stage(*, held=False, **given):
     spec = make_spec(**given)
-    return Stage(namespace="ns", name="flux", uid="stage-uid", generation=3, spec=spec)
+    about = {"namespace": "ns", "name": "flux", "uid": "stage-uid", "generation": 3}
+    return Stage(**about, spec=spec, is_held=held)
 
 
 def ended(exit_code, *, container="c1", at="2026-01-01T11:59:00Z", message="", reason="Error"):
@@ -59,6 +60,7 @@ def make_pod(
         "kind": "Pod",
         "metadata": {
             "name": f"flux-{ordinal}",
+            "uid": f"pod-uid-{ordinal}",
             "labels": {STAGE_LABEL: "flux", "controller-revision-hash": revision},
             "ownerReferences": [{"kind": "StatefulSet", "name": "flux", "controller": True}],
         }

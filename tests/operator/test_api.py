@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from diffusion_operator.api import Parallelism, Stage
+from diffusion_operator.api import Stage
 from tests.operator.builders import make_spec, make_stage
 
 RAW = {
@@ -21,16 +21,13 @@ def test_a_field_of_a_later_version_is_named():
         make_spec(engine={"sideways": True})
 
 
-def test_a_suspended_stage_wants_no_pods():
-    assert make_spec(replicas=3).pods == 3
-    assert make_spec(replicas=3, suspend=True).pods == 0
+def test_no_pod_runs_where_the_stage_is_suspended_or_held():
+    assert make_stage(replicas=3).pods == 3
+    assert make_stage(replicas=3, suspend=True).pods == 0
+    assert make_stage(replicas=3, held=True).pods == 0
 
 
-def test_degrees_of_parallelism_multiply():
-    assert Parallelism(data=2, tensor=3, cfg=2).devices == 12
-
-
-def test_names_of_a_stage_follow_from_its_own():
-    stage = make_stage()
-    assert stage.headless == "flux-pods"
-    assert stage.selector == {"diffusionstage.io/stage": "flux"}
+@pytest.mark.parametrize(("generation", "is_held"), [(7, True), (6, False)])
+def test_a_hold_ends_with_the_generation_that_it_was_set_for(generation, is_held):
+    raw = RAW | {"status": {"hold": {"generation": generation, "since": "t"}}}
+    assert Stage.parse(raw).is_held is is_held

@@ -68,7 +68,7 @@ async def test_apply_is_a_forced_server_side_apply_with_the_token(server, cluste
 
 async def test_items_of_a_list_get_the_kind_that_the_server_leaves_out(server, cluster):
     server.answers.append((200, {"items": [{"metadata": {"name": "a"}}]}))
-    found = await cluster.list("apps/v1", "StatefulSet", "ns", {"x/y": "z"})
+    found = await cluster.list("apps/v1", "StatefulSet", "ns", "x/y=z")
     assert found == [{"metadata": {"name": "a"}, "apiVersion": "apps/v1", "kind": "StatefulSet"}]
     assert server.requests[0][1] == (
         "/apis/apps/v1/namespaces/ns/statefulsets?labelSelector=x/y%3Dz"
@@ -107,7 +107,7 @@ async def test_the_status_of_something_gone_is_nobodys(server, cluster):
 async def test_an_event_posted_before_is_the_same_event(server, cluster):
     event = SERVICE | {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
     server.answers.append((409, {}))
-    await cluster.emit(event)
+    await cluster.create(event)
     assert server.requests[0][:2] == ("POST", "/apis/events.k8s.io/v1/namespaces/ns/events")
 
 

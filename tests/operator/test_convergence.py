@@ -139,3 +139,26 @@ async def test_without_an_api_server_there_is_no_outcome(cluster, converge):
     cluster.refusals["Service"] = ApiError("no answer", status=0)
     with pytest.raises(ApiError):
         await converge()
+
+
+IMAGE = {"uri": "oci://example.org/flux:1"}
+
+
+async def test_an_image_volume_that_the_server_would_make_an_empty_folder_is_not_applied(
+    cluster, converge
+):
+    def drops(manifest):
+        for volume in manifest["spec"]["template"]["spec"]["volumes"]:
+            if volume.pop("image", None):
+                volume["emptyDir"] = {}
+        return manifest
+
+    cluster.drops = drops
+    outcome = await converge(model=IMAGE)
+    assert (outcome.obstacle.reason, outcome.obstacle.is_final) == ("ImageVolumesUnsupported", True)
+    assert cluster.find("StatefulSet", "flux") is None
+
+
+async def test_one_that_the_server_keeps_is(cluster, converge):
+    assert (await converge(model=IMAGE)).obstacle is None
+    assert cluster.find("StatefulSet", "flux") is not None

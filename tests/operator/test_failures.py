@@ -1,12 +1,7 @@
-from datetime import timedelta
-
 import pytest
 
-from diffusion_operator.api import FailurePolicy
-from diffusion_operator.failures import REMEMBERED, count, failures, uncounted
-from tests.operator.builders import NOW, WORKER_DIED, ended, make_pod, observed
-
-POLICY = FailurePolicy()
+from diffusion_operator.failures import failures
+from tests.operator.builders import WORKER_DIED, ended, make_pod, observed
 
 
 def only(pod):
@@ -74,44 +69,10 @@ def test_deaths_come_oldest_first_whichever_pod_they_are_of():
     assert [one.pod for one in failures(observed(young, old))] == ["flux-1", "flux-0"]
 
 
-def counted(seen, restarts, *, now=NOW, policy=POLICY):
-    return count(seen, restarts, policy=policy, now=now)
-
-
-def test_a_death_is_counted_once_while_it_moves_from_state_to_last_state():
-    first = counted(failures(observed(make_pod(state=ended(71)))), {})
-    later = counted(failures(observed(make_pod(last=ended(71)))), first)
-    assert later == first
-    assert (first["total"], first["window"], first["budgetRemaining"]) == (1, 1, 4)
-
-
-def test_an_old_death_leaves_the_window_but_is_not_counted_again_while_a_pod_shows_it():
-    seen = failures(observed(make_pod(last=ended(71))))
-    later = counted(seen, counted(seen, {}), now=NOW + timedelta(hours=5))
-    assert (later["total"], later["window"], later["budgetRemaining"]) == (1, 0, 5)
-    assert counted([], later, now=NOW + timedelta(hours=5))["recent"] == []
-
-
-def test_a_death_inside_the_window_is_remembered_when_its_pod_is_gone():
-    before = counted(failures(observed(make_pod(last=ended(71)))), {})
-    assert counted([], before) == before
-
-
-def test_the_budget_ends_at_zero():
-    policy = FailurePolicy.model_validate({"restartBudget": 0})
-    seen = failures(observed(make_pod(last=ended(71))))
-    assert counted(seen, {}, policy=policy)["budgetRemaining"] == 0
-
-
-def test_deaths_that_no_longer_fit_into_the_list_are_not_counted_again():
-    pods = [
-        make_pod(
-            n, last=ended(71, container=f"c{n}", at=f"2026-01-01T11:{n // 60:02}:{n % 60:02}Z")
-        )
-        for n in range(REMEMBERED + 20)
-    ]
-    seen = failures(observed(*pods))
-    first = counted(seen, {})
-    assert (first["total"], len(first["recent"])) == (REMEMBERED + 20, REMEMBERED)
-    assert uncounted(seen, first) == []
-    assert counted(seen, first) == first
+def test_an_eviction_is_the_reason_of_the_end_that_it_brought_not_of_the_one_before():
+    pod = make_pod(
+        state=ended(137, container="b", at="2026-01-01T11:59:30Z"),
+        last=ended(71, container="a"),
+        status={"phase": "Failed", "reason": "Evicted", "message": "node low on memory"},
+    )
+    assert [one.reason for one in failures(observed(pod))] == ["WorkerDied", "Evicted"]

@@ -4,12 +4,15 @@ import pytest
 from diffusion_operator import handlers
 
 
-class Workers:
+class Task:
     def __init__(self, *, ended):
         self._ended = ended
 
     def done(self):
         return self._ended
+
+    def get_name(self):
+        return "reconcile workers"
 
 
 class Queue:
@@ -25,7 +28,7 @@ class Queue:
 
 
 def memo(*, ended=False, lag_s=0.0):
-    return kopf.Memo(workers=Workers(ended=ended), queue=Queue(lag_s), stuck_after_s=180.0)
+    return kopf.Memo(tasks=[Task(ended=ended)], queue=Queue(lag_s), stuck_after_s=180.0)
 
 
 async def test_a_live_operator_says_so():
@@ -52,9 +55,12 @@ def test_every_watched_kind_is_selected_by_our_label_on_the_server():
     selected = {(one.group, one.any_name) for one in settings.watching.label_selectors}
     assert selected == {
         ("apps", "statefulsets"),
+        ("networking.k8s.io", "networkpolicies"),
         ("policy", "poddisruptionbudgets"),
-        ("", "services"),
+        ("", "configmaps"),
         ("", "pods"),
+        ("", "serviceaccounts"),
+        ("", "services"),
     }
     assert set(settings.watching.label_selectors.values()) == {"diffusionstage.io/stage"}
 
@@ -63,3 +69,10 @@ def test_no_handler_asks_for_a_finalizer():
     registry = kopf.get_default_registry()
     assert not [one for one in registry._changing.get_all_handlers() if one]
     assert not [one for one in registry._spawning.get_all_handlers() if one]
+
+
+def test_an_api_server_that_fails_for_minutes_is_outlived_and_found_back_soon():
+    settings = kopf.OperatorSettings()
+    handlers.configure(settings)
+    assert sum(settings.networking.error_backoffs) >= 600
+    assert max(settings.networking.error_backoffs) <= 5

@@ -8,7 +8,8 @@ DEAD = make_pod(1, last=ended(71, message=WORKER_DIED))
 
 
 def status(*pods, old=None, now=NOW):
-    return compute_status(STAGE, Pass(observed(*pods), obstacle=None, old=old or {}, now=now))
+    found = Pass(observed(*pods), obstacle=None, warning=None, old=old or {}, now=now)
+    return compute_status(STAGE, found)
 
 
 def test_counts_and_columns_are_there_from_the_first_write():

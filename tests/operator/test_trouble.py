@@ -75,7 +75,7 @@ def test_a_sidecar_in_a_crash_loop_is_named():
 
 def test_an_evicted_pod_is_replaced():
     pod = make_pod(state=ended(137), status={"phase": "Failed", "reason": "Evicted"})
-    assert only(pod).reason == "PodFailed"
+    assert only(pod).reason == "Evicted"
 
 
 def test_what_waits_for_a_person_comes_first():

@@ -1,16 +1,24 @@
 import pytest
 
 from diffusion_operator.observe import observe
-from diffusion_operator.situation import Obstacle
+from diffusion_operator.situation import Obstacle, Situation
 from diffusion_operator.verdicts import unknown_spec, verdicts
-from tests.operator.builders import WORKER_DIED, ended, make_pod, make_spec, make_workload, observed
+from tests.operator.builders import (
+    WORKER_DIED,
+    ended,
+    make_pod,
+    make_stage,
+    make_workload,
+    observed,
+)
 
 REFUSED = Obstacle("PodTemplateRejected", "hostnetwork: not in schema", is_final=True)
 BOTH = (make_pod(0, ready=True), make_pod(1, ready=True))
 
 
-def judge(observation, *, obstacle=None, deaths=0, **spec):
-    return verdicts(make_spec(**{"replicas": 2} | spec), observation, obstacle, deaths=deaths)
+def judge(observation, *, obstacle=None, warning=None, exhausted=(), held=False, **spec):
+    stage = make_stage(held=held, **{"replicas": 2} | spec)
+    return verdicts(Situation(stage, observation, obstacle, warning), exhausted=list(exhausted))
 
 
 def told(found):
@@ -23,6 +31,7 @@ def test_all_is_well_when_every_replica_of_the_present_spec_serves():
         "Available": ("True", "MinimumReplicasAvailable"),
         "Progressing": ("False", "RolloutComplete"),
         "Degraded": ("False", "AsExpected"),
+        "Suspended": ("False", "NotSuspended"),
     }
 
 
@@ -37,6 +46,7 @@ def test_a_dead_replica_makes_it_degraded_and_not_ready_but_still_available():
         "Available": ("True", "MinimumReplicasAvailable"),
         "Progressing": ("True", "WaitingForReplicas"),
         "Degraded": ("True", "WorkerDied"),
+        "Suspended": ("False", "NotSuspended"),
     }
     assert found["Ready"].message == (
         "1 of 2 replicas ready; flux-1: WorkerDied (exit 71, rank 1, cpu:1, signal 9): "
@@ -84,6 +94,7 @@ def test_a_refused_spec_has_conditions_of_its_own_and_ready_tells_of_the_replica
         "Available": ("True", "MinimumReplicasAvailable"),
         "Progressing": ("False", "PodTemplateRejected"),
         "Degraded": ("True", "PodTemplateRejected"),
+        "Suspended": ("False", "NotSuspended"),
     }
     assert "not of the present spec: hostnetwork" in found["Ready"].message
 
@@ -101,8 +112,44 @@ def test_a_refusal_that_may_pass_is_progress():
 
 
 def test_a_suspended_stage_is_not_ready_on_purpose():
-    found = judge(observed(workload=make_workload(0)), suspend=True)
-    assert {reason for _, reason in list(told(found).values())[:3]} == {"Suspended"}
+    found = told(judge(observed(workload=make_workload(0)), suspend=True))
+    assert {found[kind] for kind in ("Ready", "Available", "Progressing")} == {
+        ("False", "Suspended")
+    }
+    assert (found["Degraded"], found["Suspended"]) == (
+        ("False", "AsExpected"),
+        ("True", "Suspended"),
+    )
+
+
+def test_it_is_suspended_only_once_its_replicas_are_gone():
+    found = judge(observed(make_pod(deletionTimestamp="t")), suspend=True)
+    assert told(found)["Suspended"] == ("False", "Suspending")
+
+
+def test_a_held_stage_says_that_nothing_starts_again_and_what_a_person_does():
+    found = judge(observed(workload=make_workload(0)), held=True)
+    assert told(found)["Ready"] == ("False", "Held")
+    assert told(found)["Degraded"] == ("True", "RestartBudgetExhausted")
+    assert "spec.restartToken" in found["Ready"].message
+
+
+def test_a_claim_that_cannot_be_shared_matters_until_all_serve():
+    warning = Obstacle("ModelCacheConflict", "claim c", is_final=False)
+    found = judge(observed(BOTH[0]), warning=warning)
+    assert told(found)["Ready"] == ("False", "ModelCacheConflict")
+    assert told(found)["Degraded"] == ("True", "ModelCacheConflict")
+    assert "claim c" in found["Ready"].message
+    assert told(judge(observed(*BOTH), warning=warning))["Degraded"][0] == "False"
+
+
+def test_a_rollout_that_its_own_new_replica_blocks_says_so():
+    stuck = observed(
+        make_pod(0, ready=True, revision="old"), make_pod(1, state=ended(71, message=WORKER_DIED))
+    )
+    found = judge(stuck)
+    assert told(found)["Progressing"] == ("True", "RolloutStuck")
+    assert "flux-1: WorkerDied" in found["Progressing"].message
 
 
 def test_a_stage_scaled_to_zero_is_as_it_should_be_and_serves_nobody():
@@ -125,8 +172,11 @@ def test_available_means_enough_replicas(max_unavailable, needed):
 
 
 def test_too_many_deaths_are_degraded_though_all_serve():
-    assert told(judge(observed(*BOTH), deaths=4))["Degraded"][0] == "False"
-    assert told(judge(observed(*BOTH), deaths=5))["Degraded"] == ("True", "RestartBudgetExhausted")
+    found = judge(observed(*BOTH), exhausted=["flux-1"])
+    assert told(found)["Degraded"] == ("True", "RestartBudgetExhausted")
+    assert found["Degraded"].message == (
+        "flux-1: the budget of 5 deaths within 3600 s is used up; kubelet restarts it all the same"
+    )
 
 
 def test_a_message_tells_of_three_replicas_and_counts_the_rest():

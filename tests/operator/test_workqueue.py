@@ -30,12 +30,28 @@ class Recorder:
         return [later - earlier for earlier, later in zip(self.calls, self.calls[1:], strict=False)]
 
 
+class Tally:
+    """Whether each pass failed."""
+
+    def __init__(self):
+        self.passes = []
+
+    def count_pass(self, seconds, *, has_failed):
+        assert seconds == pytest.approx(TAKES_S)
+        self.passes.append(has_failed)
+
+
 @pytest.fixture
-async def start():
+def tally():
+    return Tally()
+
+
+@pytest.fixture
+async def start(tally):
     tasks = []
 
     def _start(reconcile):
-        queue = WorkQueue(reconcile, workers=4)
+        queue = WorkQueue(reconcile, workers=4, tally=tally)
         tasks.append(asyncio.create_task(queue.run()))
         return queue
 
@@ -120,3 +136,10 @@ async def test_the_lag_is_the_age_of_the_oldest_pass(start):
     release.set()
     await asyncio.sleep(0.1)
     assert queue.lag_s() == 0
+
+
+async def test_each_pass_is_counted_with_its_time_and_whether_it_failed(start, tally):
+    queue = start(Recorder(ApiError("away", status=0), None))
+    queue.add(KEY)
+    await asyncio.sleep(5)
+    assert tally.passes == [True, False]

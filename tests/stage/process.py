@@ -52,7 +52,7 @@ class StageProcess:
                     **os.environ,
                     "OMP_NUM_THREADS": "1",
                     "HF_HUB_OFFLINE": "1",
-                    "PYTHONPATH": str(ROOT),
+                    "PYTHONPATH": f"{ROOT}:{ROOT / 'stage'}",  # this copy, whichever is installed
                     **(env or {}),
                 },
             )

@@ -29,9 +29,9 @@ class RawClient:
     has asked for yet waits, so the order in which a test asks is its own.
     """
 
-    def __init__(self, address, *, is_mute=False):
+    def __init__(self, address, *, is_mute=False, credentials=None):
         self._context = zmq.Context()
-        self._socket = client_socket(self._context, address)
+        self._socket = client_socket(self._context, address, credentials=credentials)
         self._is_mute = is_mute
         self.heard = []
         self._unread = []

@@ -34,6 +34,7 @@ def test_an_unknown_reason_is_an_engine_that_died():
         errors.ResourceExhaustedError,
         errors.DeadlineExceededError,
         errors.CancelledError,
+        errors.UnauthenticatedError,
         errors.UnavailableError,
         errors.EngineDeadError,
         errors.InternalError,
@@ -54,4 +55,9 @@ def test_an_unknown_wire_reason_is_internal_and_keeps_its_words():
 def test_only_errors_that_another_replica_may_mend_are_retryable():
     kinds = errors._leaves(errors.RequestError)
     retryable = {kind.__name__ for kind in kinds if kind.retryable}
-    assert retryable == {"ResourceExhaustedError", "UnavailableError", "EngineDeadError"}
+    assert retryable == {
+        "EngineDeadError",
+        "ResourceExhaustedError",
+        "UnauthenticatedError",
+        "UnavailableError",
+    }

@@ -1,6 +1,8 @@
 """The command line of `diffusion-stage serve`, as the spec wants it."""
 
 from diffusion_operator.api import Accelerator, Engine, Parallelism, Spec
+from diffusion_operator.desired.curve import curve_arguments
+from diffusion_operator.desired.model import location
 
 CUDA_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")  # ROCm builds of torch call theirs cuda too
 
@@ -9,7 +11,7 @@ def arguments(spec: Spec) -> list[str]:
     """Always in this order; the user's own come last and so win."""
     return [
         "serve",
-        f"--model={spec.model.uri}",
+        f"--model={location(spec.model)}",
         *_given("revision", spec.model.revision),
         f"--port={spec.ports.zmq}",
         f"--admin-port={spec.ports.admin}",
@@ -20,6 +22,7 @@ def arguments(spec: Spec) -> list[str]:
         f"--startup-timeout-s={spec.startup.timeout_seconds}",
         f"--drain-timeout-s={spec.drain.timeout_seconds}",
         f"--hang-timeout-s={spec.failure_policy.hang_timeout_seconds}",
+        *curve_arguments(spec.curve),
         *spec.engine_args,
     ]
 

@@ -12,6 +12,7 @@ WHOLE = {  # an item replaces its namesake: half of one and half of the other fi
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
+ADDED = "preferredDuringSchedulingIgnoredDuringExecution"  # wishes; one does not undo another
 NEEDED = ("containers", "metadata", "spec")  # an empty key in YAML is null; it must not drop these
 
 
@@ -44,7 +45,7 @@ def _merge_lists(base: list[Any], over: list[Any], path: str) -> list[Any]:
     name = path.rpartition(".")[2]
     key = DEEP.get(name) or WHOLE.get(name)
     if key is None:
-        return over
+        return [*base, *over] if name == ADDED else over
     merged = dict(_keyed(base, key, path))
     for this, item in _keyed(over, key, path):
         under = merged.get(this, {}) if name in DEEP else {}

@@ -1,9 +1,11 @@
 """The pod of a stage, in three layers: our defaults, the user's template, what makes it a stage."""
 
-from diffusion_operator.api import CONTAINER, GROUP, Stage
+from diffusion_operator.api import CONTAINER, GROUP, SUSPECT_LABEL, Stage
 from diffusion_operator.desired.arguments import arguments
+from diffusion_operator.desired.curve import PublicKeys, curve_mounts, curve_volumes
 from diffusion_operator.desired.merge import merge
 from diffusion_operator.desired.metadata import labels
+from diffusion_operator.desired.model import model_mounts, model_volumes
 from diffusion_operator.desired.probes import probes
 from diffusion_operator.desired.storage import SCRATCH_PATH, download_path, mounts, volumes
 from diffusion_operator.manifest import Manifest
@@ -13,14 +15,15 @@ USER = 10001  # of the stage image
 AFTER_DRAIN_S = 30  # to end workers and exit, once accepted requests are answered
 
 
-def pod_template(stage: Stage) -> Manifest:
+def pod_template(stage: Stage, keys: PublicKeys) -> Manifest:
     """The StatefulSet's template. Raises `TemplateError` when the user's does not fit."""
     with_theirs = merge(_defaults(stage), stage.spec.pod_template, "podTemplate")
-    template: Manifest = merge(with_theirs, _identity(stage), "podTemplate")
+    template: Manifest = merge(with_theirs, _identity(stage, keys), "podTemplate")
     return template
 
 
 def _defaults(stage: Stage) -> Manifest:
+    account = {"serviceAccountName": stage.name} if stage.spec.service_account.create else {}
     return {
         "metadata": {
             "labels": labels(stage),
@@ -40,7 +43,9 @@ def _defaults(stage: Stage) -> Manifest:
             },
             "containers": [_default_container(stage)],
             "volumes": volumes(stage),
+            **account,
             **_tolerations(stage),
+            **_placement(),
         },
     }
 
@@ -82,12 +87,23 @@ def _tolerations(stage: Stage) -> Manifest:
     return {"tolerations": [taint]}  # nodes with devices are often closed to everyone else
 
 
-def _identity(stage: Stage) -> Manifest:
+def _placement() -> Manifest:
+    """In every template from the start, since a template that changes replaces all pods."""
+    unsuspected = {"matchExpressions": [{"key": SUSPECT_LABEL, "operator": "DoesNotExist"}]}
+    wish = {"weight": 100, "preference": unsuspected}
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"nodeAffinity": {preferred: [wish]}}}
+
+
+def _identity(stage: Stage, keys: PublicKeys) -> Manifest:
     token = stage.spec.restart_token
     restart = {} if token is None else {f"{GROUP}/restart-token": token}
     return {
         "metadata": {"labels": stage.selector, "annotations": restart},
-        "spec": {"containers": [_stage_container(stage)]},
+        "spec": {
+            "containers": [_stage_container(stage)],
+            "volumes": [*model_volumes(stage.spec.model), *curve_volumes(stage, keys)],
+        },
     }
 
 
@@ -103,6 +119,7 @@ def _stage_container(stage: Stage) -> Manifest:
             {"name": "zmq", "containerPort": spec.ports.zmq, "protocol": "TCP"},
             {"name": "admin", "containerPort": spec.ports.admin, "protocol": "TCP"},
         ],
+        "volumeMounts": [*model_mounts(spec.model), *curve_mounts(stage)],
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **probes(spec.startup.timeout_seconds),

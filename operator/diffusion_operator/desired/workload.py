@@ -1,6 +1,7 @@
 """The StatefulSet: names as identity, never one pod more than asked for, no order of start."""
 
 from diffusion_operator.api import Stage, UpdateStrategy
+from diffusion_operator.desired.curve import PublicKeys
 from diffusion_operator.desired.metadata import metadata
 from diffusion_operator.desired.pod import pod_template
 from diffusion_operator.desired.storage import cache_claim
@@ -9,20 +10,20 @@ from diffusion_operator.manifest import Manifest
 REVISIONS_KEPT = 5
 
 
-def stateful_set(stage: Stage) -> Manifest:
+def stateful_set(stage: Stage, keys: PublicKeys) -> Manifest:
     """`Parallel`, so that a broken replica neither delays the others nor blocks its own repair."""
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": metadata(stage, stage.name),
         "spec": {
-            "replicas": stage.spec.pods,
+            "replicas": stage.pods,
             "serviceName": stage.headless,
             "podManagementPolicy": "Parallel",
             "revisionHistoryLimit": REVISIONS_KEPT,
             "updateStrategy": _update_strategy(stage.spec.update_strategy),
             "selector": {"matchLabels": stage.selector},
-            "template": pod_template(stage),
+            "template": pod_template(stage, keys),
             **_claims(stage),
         },
     }

@@ -1,4 +1,4 @@
-"""The command `diffusion-stage`: serve, generate, status."""
+"""The command `diffusion-stage`: serve, generate, status, keys."""
 
 from diffusion_stage.cli.entry import main
 

@@ -14,6 +14,8 @@ COMMANDS = {
     "serve": "run a stage: load a model and serve it until SIGTERM",
     "generate": "ask a stage for images and save them",
     "status": "show the replicas of a stage",
+    "keys": "make the keys of a client, for stages that speak CURVE",
+    "kube": "look at stages of a cluster, and act on them, by kubectl",
 }
 
 

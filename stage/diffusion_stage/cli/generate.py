@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from diffusion_stage import logs
+from diffusion_stage.cli import curve
 from diffusion_stage.cli.pictures import save
 from diffusion_stage.cli.progress import ProgressLine
-from diffusion_stage.client import AsyncStageClient, Progress
+from diffusion_stage.client import AsyncStageClient, CurveKeys, Progress
 from diffusion_stage.errors import InvalidArgumentError, RequestError
 
 EX_FAILED = 1
@@ -44,6 +45,7 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", required=True, help="tcp://HOST:PORT or a Service's name")
+    curve.add_argument(parser)
     parser.add_argument(
         "--prompt", required=True, action="append", metavar="TEXT", help="once for each request"
     )
@@ -104,7 +106,11 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         return _refuse(f"--out {args.out}: {error.strerror}")
     try:
-        outcomes = asyncio.run(_generate_all(args))
+        keys = curve.keys_of(args)
+    except InvalidArgumentError as error:
+        return _refuse(f"{curve.FLAG}: {error}")
+    try:
+        outcomes = asyncio.run(_generate_all(args, keys))
     except InvalidArgumentError as error:
         return _refuse(f"--address: {error}")
     except KeyboardInterrupt:
@@ -127,9 +133,10 @@ def _report(outcomes: list[Outcome], *, as_json: bool) -> None:
             print(file)
 
 
-async def _generate_all(args: argparse.Namespace) -> list[Outcome]:
+async def _generate_all(args: argparse.Namespace, keys: CurveKeys | None) -> list[Outcome]:
     line = ProgressLine(len(args.prompt), sys.stderr)
-    async with AsyncStageClient(args.address, connect_timeout_s=args.connect_timeout) as client:
+    client = AsyncStageClient(args.address, connect_timeout_s=args.connect_timeout, curve=keys)
+    async with client:
         jobs = [_Job(client, args, line, index) for index in range(len(args.prompt))]
         return await asyncio.gather(*(job.run() for job in jobs))
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from diffusion_stage import logs
-from diffusion_stage.client import AsyncStageClient, ReplicaStatus
+from diffusion_stage.cli import curve
+from diffusion_stage.client import AsyncStageClient, CurveKeys, ReplicaStatus
 from diffusion_stage.errors import InvalidArgumentError
 
 EX_NONE_READY = 1
@@ -28,6 +29,7 @@ COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", required=True, help="tcp://HOST:PORT or a Service's name")
+    curve.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="everything that the replicas tell")
     parser.add_argument(
         "--timeout", type=float, default=5.0, metavar="SECONDS", help="for all replicas together"
@@ -38,15 +40,23 @@ def run(args: argparse.Namespace) -> int:
     """0 when at least one replica is ready."""
     logs.configure(level="ERROR")  # what is wrong stands in the table
     try:
-        replicas = asyncio.run(_ask(args.address, args.timeout))
+        keys = curve.keys_of(args)
     except InvalidArgumentError as error:
-        print(f"diffusion-stage status: --address: {error}", file=sys.stderr)
-        return EX_USAGE
+        return _refuse(f"{curve.FLAG}: {error}")
+    try:
+        replicas = asyncio.run(_ask(args.address, args.timeout, keys))
+    except InvalidArgumentError as error:
+        return _refuse(f"--address: {error}")
     if args.json:
         print(json.dumps([asdict(each) for each in replicas], indent=2, ensure_ascii=False))
     else:
         print(table([COLUMNS, *(_row(each) for each in replicas)]))
     return 0 if any(each.is_ready for each in replicas) else EX_NONE_READY
+
+
+def _refuse(message: str) -> int:
+    print(f"diffusion-stage status: {message}", file=sys.stderr)
+    return EX_USAGE
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -56,8 +66,8 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-async def _ask(address: str, timeout_s: float) -> list[ReplicaStatus]:
-    async with AsyncStageClient(address) as client:
+async def _ask(address: str, timeout_s: float, keys: CurveKeys | None) -> list[ReplicaStatus]:
+    async with AsyncStageClient(address, curve=keys) as client:
         return await client.status(timeout_s=timeout_s)
 
 

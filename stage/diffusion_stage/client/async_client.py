@@ -14,6 +14,7 @@ from diffusion_stage.client.calls import Call, StreamEvent, follow
 from diffusion_stage.client.discovery import Discovery, Resolve, resolve
 from diffusion_stage.client.generation import Generation, Part, whole
 from diffusion_stage.client.inputs import plain
+from diffusion_stage.client.keys import CurveKeys
 from diffusion_stage.client.pool import Pool
 from diffusion_stage.client.session import Session
 from diffusion_stage.client.status import ReplicaStatus, status_of
@@ -38,6 +39,10 @@ class AsyncStageClient:
     looked up again every `refresh_s`. While no replica ever answered, calls fail after
     `connect_timeout_s`; one that is loading is waited for. Belongs to one event loop; `close` it,
     or use `async with`. Raises `InvalidArgumentError` for a malformed address.
+
+    With `curve` it speaks only with stages that have one of those keys, and encrypted. While every
+    replica refuses its key, or has none that it knows, calls raise `UnauthenticatedError`: at once
+    if no replica ever answered, else after two minutes, in which keys that change may arrive.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class AsyncStageClient:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         refresh_s: float = REFRESH_S,
         resolve: Resolve = resolve,
+        curve: CurveKeys | None = None,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._under_way: set[str] = set()
@@ -55,6 +61,7 @@ class AsyncStageClient:
             Discovery(parse(address), resolve),
             client_name=f"{platform.node()}-{os.getpid()}",
             refresh_s=refresh_s,
+            curve=curve,
         )
 
     async def __aenter__(self) -> Self:

@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping
+from typing import NoReturn
 
 import zmq.asyncio
 
 from diffusion_stage.client.discovery import Discovery
+from diffusion_stage.client.keys import CurveKeys
 from diffusion_stage.client.replica import Replica
-from diffusion_stage.errors import InvalidArgumentError, UnavailableError
+from diffusion_stage.errors import UnavailableError
 
 TERM_TIMEOUT_S = 10.0  # sockets linger for a second; a starved process takes longer
 RETRY_DISCOVERY_S = 1.0
+PATIENCE_S = 120.0  # with replicas that took us before: mounted keys are renewed within this
 
 logger = logging.getLogger(__name__)
 
@@ -19,16 +23,25 @@ logger = logging.getLogger(__name__)
 class Pool:
     """Owns the ZMQ context, the replicas and the discovery task, from `start` to `close`."""
 
-    def __init__(self, discovery: Discovery, *, client_name: str, refresh_s: float) -> None:
+    def __init__(
+        self,
+        discovery: Discovery,
+        *,
+        client_name: str,
+        refresh_s: float,
+        curve: CurveKeys | None = None,
+    ) -> None:
         self.replicas: dict[str, Replica] = {}
         self._discovery = discovery
         self._client_name = client_name
         self._refresh_s = refresh_s
+        self._curve = curve
         self._context = zmq.asyncio.Context()
         self._changed = asyncio.Event()
         self._turns = 0
         self._last_turn: dict[str, int] = {}
         self._has_met_one = False
+        self._refused_at: float | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -57,7 +70,8 @@ class Pool:
         """A ready replica with the fewest requests under way, as soon as there is one.
 
         `not_before` names times before which an address is left alone. Raises `UnavailableError`
-        at `until`, or at `meet_until` when no replica ever said Hello.
+        at `until`, or at `meet_until` when no replica ever said Hello. When all refuse us it raises
+        what they say: at once if none ever said Hello, else after `PATIENCE_S`.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -67,12 +81,14 @@ class Pool:
             if free:
                 return self._take(free)
             self._raise_if_closed()
-            self._raise_if_refused()
+            bear_until = self._bear_until()
+            if now >= bear_until:
+                self._raise_refusal()
             limit = until if self._has_met_one else min(until, meet_until)
             if now >= limit:
                 raise UnavailableError(f"no stage takes requests: {self.describe()}")
             ends = [not_before[r.session.address] for r in ready]
-            await self._wait(changed, min([limit, *ends]) - now)
+            await self._wait(changed, min([limit, bear_until, *ends]) - now)
 
     async def settle(self, until: float) -> None:
         """Waits until every replica has said Hello, or `until`."""
@@ -94,13 +110,15 @@ class Pool:
         if self._is_closed:
             raise UnavailableError("this client was closed")
 
-    def _raise_if_refused(self) -> None:
-        """Waiting helps nothing when no stage speaks our version of the protocol."""
-        troubles = [r.session.trouble for r in self.replicas.values() if r.session.stage is None]
-        if troubles and len(troubles) == len(self.replicas):
-            refusals = [each for each in troubles if isinstance(each, InvalidArgumentError)]
-            if len(refusals) == len(troubles):
-                raise refusals[0]
+    def _bear_until(self) -> float:
+        """How long replicas that all refuse us are borne with; for ever while one does not."""
+        if self._refused_at is None:
+            return math.inf
+        return self._refused_at + (PATIENCE_S if self._has_met_one else 0)
+
+    def _raise_refusal(self) -> NoReturn:
+        troubles = (each.session.trouble for each in self.replicas.values())
+        raise next(each for each in troubles if each is not None)
 
     def _takes_requests(self, replica: Replica) -> bool:
         return replica.session.is_ready and not replica.is_retired
@@ -116,9 +134,12 @@ class Pool:
         return chosen
 
     def _notify(self) -> None:
-        self._has_met_one = self._has_met_one or any(
-            each.session.stage is not None for each in self.replicas.values()
-        )
+        sessions = [each.session for each in self.replicas.values()]
+        self._has_met_one = self._has_met_one or any(each.stage is not None for each in sessions)
+        if not sessions or not all(each.is_refused for each in sessions):
+            self._refused_at = None
+        elif self._refused_at is None:
+            self._refused_at = asyncio.get_running_loop().time()
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -146,7 +167,11 @@ class Pool:
         for address in wanted - self.replicas.keys():
             logger.info("stage replica %s found", address)
             self.replicas[address] = Replica(
-                self._context, address, client_name=self._client_name, on_change=self._notify
+                self._context,
+                address,
+                client_name=self._client_name,
+                curve=self._curve,
+                on_change=self._notify,
             )
         for address, replica in list(self.replicas.items()):
             replica.is_retired = address not in wanted

@@ -7,7 +7,15 @@ from typing import assert_never
 
 import zmq.asyncio
 
-from diffusion_stage.client.connection import Connection, Event, Lost, Opened, Received
+from diffusion_stage.client.connection import (
+    Connection,
+    Event,
+    Lost,
+    Opened,
+    Received,
+    Refused,
+)
+from diffusion_stage.client.keys import CurveKeys
 from diffusion_stage.client.session import Session
 
 TICK_S = 0.5
@@ -24,9 +32,10 @@ class Replica:
         address: str,
         *,
         client_name: str,
+        curve: CurveKeys | None,
         on_change: Callable[[], None],
     ) -> None:
-        self._connection = Connection(context, address)
+        self._connection = Connection(context, address, curve)
         self.session = Session(
             address, client_name=client_name, send=self._connection.send, on_change=on_change
         )
@@ -62,5 +71,7 @@ class Replica:
                 self.session.opened(now=now)
             case Lost():
                 self.session.lost(event.why)
+            case Refused():
+                self.session.refused(event.why)
             case _:
                 assert_never(event)

@@ -17,6 +17,7 @@ from diffusion_stage.errors import (
     InternalError,
     InvalidArgumentError,
     RequestError,
+    UnauthenticatedError,
     UnavailableError,
     request_error,
 )
@@ -82,6 +83,12 @@ class Session:
         return self.stage is not None and self.stage.ready and not self.is_ending
 
     @property
+    def is_refused(self) -> bool:
+        """Waiting alone helps nothing: another version, or no key that both sides know."""
+        is_final = isinstance(self.trouble, InvalidArgumentError | UnauthenticatedError)
+        return self.stage is None and is_final
+
+    @property
     def in_flight(self) -> int:
         return len(self._attempts)
 
@@ -130,10 +137,20 @@ class Session:
 
     def lost(self, why: str) -> None:
         """Ends what was under way: whether the stage still works at it can no longer be known."""
-        self.trouble = UnavailableError(f"{self.name}: {why}")
+        self._end(UnavailableError(f"{self.name}: {why}"))
+
+    def refused(self, why: str) -> None:
+        """Logged once, however often it is tried again."""
+        error = UnauthenticatedError(f"{self.name}: {why}")
+        if str(error) != str(self.trouble):
+            logger.warning("%s", error)
+        self._end(error)
+
+    def _end(self, error: RequestError) -> None:
+        self.trouble = error
         self.is_connected = False
         self.stage = None
-        self._fail_all(self.trouble)
+        self._fail_all(error)
         self._on_change()
 
     def tick(self, *, now: float) -> None:
@@ -193,10 +210,13 @@ class Session:
         failure = _failure(message)
         if isinstance(failure.error, UnavailableError) and self.stage is not None:
             self.stage = msgspec.structs.replace(self.stage, ready=False)  # until it says Hello
+        if isinstance(failure.error, UnauthenticatedError):
+            self.stage = None  # 〃
         if message.request_id is not None:
             self._deliver(message.request_id, message.attempt, failure)
             return
-        logger.warning("%s: %s", self.name, failure.error)
+        if str(failure.error) != str(self.trouble):
+            logger.warning("%s: %s", self.name, failure.error)
         self.trouble = failure.error
         self._on_change()
 

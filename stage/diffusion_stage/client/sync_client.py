@@ -21,6 +21,7 @@ from diffusion_stage.client.async_client import (
 from diffusion_stage.client.calls import StreamEvent
 from diffusion_stage.client.discovery import Resolve, resolve
 from diffusion_stage.client.generation import Generation
+from diffusion_stage.client.keys import CurveKeys
 from diffusion_stage.client.status import ReplicaStatus
 from diffusion_stage.errors import UnavailableError
 from diffusion_stage.wire.messages import Progress
@@ -43,9 +44,14 @@ class StageClient:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         refresh_s: float = REFRESH_S,
         resolve: Resolve = resolve,
+        curve: CurveKeys | None = None,
     ) -> None:
         self._client = AsyncStageClient(
-            address, connect_timeout_s=connect_timeout_s, refresh_s=refresh_s, resolve=resolve
+            address,
+            connect_timeout_s=connect_timeout_s,
+            refresh_s=refresh_s,
+            resolve=resolve,
+            curve=curve,
         )
         self._is_closed = False
         self._loop = asyncio.new_event_loop()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from diffusion_stage.capabilities import Capabilities
 from diffusion_stage.config.cpus import available_cpus
-from diffusion_stage.config.stage import EngineConfig, ParallelConfig, StageConfig
+from diffusion_stage.config.stage import EngineConfig, ParallelConfig, ServingConfig, StageConfig
 from diffusion_stage.errors import ConfigError
 
 
@@ -54,6 +54,7 @@ def resolve(config: StageConfig, *, default_model_runner: str | None = None) -> 
     Raises `ConfigError` for combinations that this version does not run.
     """
     engine, parallel = config.engine, config.parallel
+    _check_keys(config.serving)
     if engine.executor == "uni" and parallel.num_gpus != 1:
         raise ConfigError(
             f"--executor uni with --num-gpus {parallel.num_gpus}; allowed: one device, or mp"
@@ -69,6 +70,15 @@ def resolve(config: StageConfig, *, default_model_runner: str | None = None) -> 
         is_streaming=engine.streaming_output,
         model_runner=engine.diffusion_model_runner_cls or default_model_runner,
     )
+
+
+def _check_keys(serving: ServingConfig) -> None:
+    secret, clients = serving.curve_secret_key_file, serving.curve_clients_file
+    if (secret is None) != (clients is None):
+        raise ConfigError(
+            f"--curve-secret-key-file {secret} with --curve-clients-file {clients}; "
+            "allowed: both, or neither"
+        )
 
 
 def _mode(engine: EngineConfig, data_parallel_size: int) -> ExecutionMode:

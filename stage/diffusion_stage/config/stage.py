@@ -70,13 +70,19 @@ class EngineConfig(_Group):
 
 
 class ServingConfig(_Group):
-    """Where the stage listens, its name, and how much one client may ask; port 0: a free one."""
+    """Where the stage listens, its name, and how much one client may ask; port 0: a free one.
+
+    With both `curve` files it speaks CURVE alone: the first has its secret key, the second a line
+    `NAME PUBLICKEY` for each client that may connect, as it stands at the time.
+    """
 
     name: str | None = None
     host: str = "0.0.0.0"  # a pod serves its network; NetworkPolicy narrows it
     port: Port = 5555
     admin_port: Port = 8080
     max_client_requests: Positive = 1024
+    curve_secret_key_file: str | None = None
+    curve_clients_file: str | None = None
     termination_log: str = "/dev/termination-log"
 
 

@@ -16,6 +16,7 @@ from diffusion_stage.client.calls import StreamEvent
 from diffusion_stage.client.submission import Submission
 from diffusion_stage.config.stage import StageConfig
 from diffusion_stage.errors import (
+    ConfigError,
     EngineDeadError,
     EngineDiedError,
     RequestError,
@@ -33,11 +34,17 @@ LOCAL = {"host": "127.0.0.1", "port": 0, "admin_port": 0}
 class StageDiffusionClient(OwnedStage):
     """Starts a `StageDiffusionProc` on this machine's loopback and speaks ZMQ with it.
 
-    The kernel ends the process with this one, whichever way that ends.
+    The kernel ends the process with this one, whichever way that ends. Raises `ConfigError` for
+    CURVE keys: its only client has none.
     """
 
     def __init__(self, config: StageConfig) -> None:
         super().__init__()
+        if config.serving.curve_secret_key_file is not None:
+            raise ConfigError(
+                f"--curve-secret-key-file {config.serving.curve_secret_key_file} for a stage that "
+                "its own program alone speaks with; allowed: none"
+            )
         self._folder = tempfile.TemporaryDirectory(prefix="diffusion-stage-")
         self._last_words = Path(self._folder.name, "termination-log")
         serving = config.serving.model_copy(

@@ -12,12 +12,10 @@ from typing import Any, assert_never
 import msgspec
 import zmq
 
-from diffusion_stage.config.stage import ServingConfig
 from diffusion_stage.engine.engine import DiffusionEngine
 from diffusion_stage.engine.streams import OutputStream
 from diffusion_stage.errors import (
     AlreadyExistsError,
-    ConfigError,
     InternalError,
     InvalidArgumentError,
     RequestError,
@@ -25,13 +23,13 @@ from diffusion_stage.errors import (
 )
 from diffusion_stage.outputs import ChunkReady, Completed, DiffusionOutput, Failed, StepProgress
 from diffusion_stage.server import replies
+from diffusion_stage.server.entrance import Entrance
 from diffusion_stage.server.health import Health, Phase
 from diffusion_stage.server.metrics import Metrics
 from diffusion_stage.server.outbox import ClientGoneError, Outbox
 from diffusion_stage.validation import validate
 from diffusion_stage.wire import codec
 from diffusion_stage.wire import messages as w
-from diffusion_stage.wire.sockets import server_socket
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +54,7 @@ class _Live:
 class Frontend:
     """Owns the ROUTER socket and its thread; `notify`, `announce` and `flush` are thread-safe.
 
-    Raises `ConfigError` for a port that cannot be taken.
+    Raises `ConfigError` as `Entrance`.
     """
 
     def __init__(
@@ -80,25 +78,14 @@ class Frontend:
         self._flushes: list[threading.Event] = []
         self._pinged_at = self._swept_at = time.monotonic()
         self._is_stopped = False
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = self._bind(engine.config.serving)
+        self._entrance = Entrance(engine.config.serving)
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._outbox = Outbox(self._socket)
+        self._outbox = Outbox(self._entrance.socket)
         self._thread = threading.Thread(target=self._run, name="frontend", daemon=True)
-
-    def _bind(self, serving: ServingConfig) -> zmq.Socket[bytes]:
-        try:
-            return server_socket(self._context, f"tcp://{serving.host}:{serving.port}")
-        except zmq.ZMQError as error:
-            self._context.term()
-            raise ConfigError(
-                f"--port {serving.port} on {serving.host}: {error}; allowed: a free one"
-            ) from None
 
     @property
     def port(self) -> int:
-        endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        return int(endpoint.rpartition(":")[2])
+        return self._entrance.port
 
     def start(self) -> None:
         self._thread.start()
@@ -133,8 +120,7 @@ class Frontend:
         self.flush(linger_s)
         self._do(end)
         self._thread.join()
-        self._socket.close(linger=int(1000 * linger_s))
-        self._context.term()
+        self._entrance.close(linger_s)
         os.close(self._wakeup)
 
     def _do(self, errand: Callable[[], None]) -> None:
@@ -144,16 +130,16 @@ class Frontend:
     # The loop.
 
     def _run(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
+        poller = self._entrance.poller
         poller.register(self._wakeup, zmq.POLLIN)
         while not self._is_stopped:
             ready = dict(poller.poll(IDLE_POLL_MS if self._outbox.is_empty else SENDING_POLL_MS))
             try:
                 if self._wakeup in ready:
                     os.eventfd_read(self._wakeup)
-                if self._socket in ready:
+                if self._entrance.socket in ready:
                     self._read()
+                self._entrance.admit()
                 self._turn()
             except Exception:
                 logger.exception("the socket loop goes on after an error")
@@ -185,19 +171,27 @@ class Frontend:
     def _read(self) -> None:
         for _ in range(BURST):
             try:
-                client, *frames = self._socket.recv_multipart(flags=zmq.NOBLOCK)
+                client, frames, refusal = self._entrance.receive()
             except zmq.Again:
                 return
             self._clients.add(client)
-            self._answer(client, frames)
+            self._answer(client, frames, refusal)
 
-    def _answer(self, client: bytes, frames: Sequence[bytes]) -> None:
+    def _answer(self, client: bytes, frames: Sequence[bytes], refusal: RequestError | None) -> None:
         """One message from a client: whatever it is, only its sender hears of what is wrong."""
         try:
             message, payload = codec.decode_client(frames)
         except InvalidArgumentError as error:
             self._send(client, replies.error(error, *codec.about(frames)))
             return
+        if refusal is not None and isinstance(message, w.Submit | w.Control | w.Hello):
+            self._turn_away(client, message, refusal)
+        else:
+            self._handle(client, message, payload)
+
+    def _handle(
+        self, client: bytes, message: w.ClientMessage, payload: Sequence[codec.Frame]
+    ) -> None:
         match message:
             case w.Submit():
                 self._submit(client, message, payload)
@@ -212,6 +206,19 @@ class Frontend:
                     self._send(client, w.Ping(token=token, reply=True))
             case _:
                 assert_never(message)
+
+    def _turn_away(
+        self, client: bytes, message: w.Submit | w.Control | w.Hello, error: RequestError
+    ) -> None:
+        match message:
+            case w.Submit():
+                logger.warning("request %s is refused: %s", message.request_id, error)
+                self._refuse(client, message, error)
+            case w.Control():
+                reply = w.ControlReply(control_id=message.control_id, error=str(error))
+                self._send(client, reply)
+            case w.Hello():
+                self._send(client, replies.error(error))
 
     def _submit(self, client: bytes, submit: w.Submit, payload: Sequence[codec.Frame]) -> None:
         now = time.monotonic()

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import zmq
 
+from diffusion_stage.wire.keys import Credentials
+
 MAX_FRAME_BYTES = 512 << 20  # a longer frame ends its sender's connection, without an answer
 HEARTBEAT_MS = 5_000
 HEARTBEAT_TIMEOUT_MS = 30_000
@@ -20,6 +22,7 @@ HANDSHAKE_TIMEOUT_MS = 10_000
 NEVER_MS = 3_600_000  # its socket is closed long before
 LINGER_MS = 1_000
 BACKLOG = 1_024  # connections not yet accepted: every client returns at once after a restart
+DOMAIN = b"stage"  # a name of ours for what ZAP asks about
 
 S = TypeVar("S", bound="zmq.Socket[Any]")
 
@@ -46,16 +49,26 @@ _SERVER = {
 }
 
 
-def client_socket(context: zmq.Context[S], address: str, *, watch: zmq.Event | None = None) -> S:
+def client_socket(
+    context: zmq.Context[S],
+    address: str,
+    *,
+    watch: zmq.Event | None = None,
+    credentials: Credentials | None = None,
+) -> S:
     """A DEALER that connects to one stage, for one connection.
 
     When that ends, or does not come about, the caller closes it and makes another. Messages sent
     before it is connected wait. `watch` names events that `get_monitor_socket()` of the socket will
-    tell, from the first on; the caller closes that too. Raises `zmq.ZMQError` for a malformed
-    address.
+    tell, from the first on; the caller closes that too. `credentials` make it speak CURVE, with
+    nobody but the stage of that key. Raises `zmq.ZMQError` for a malformed address.
     """
     socket = context.socket(zmq.DEALER)
     _set(socket, _COMMON | _CLIENT)
+    if credentials is not None:
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, credentials.public_key.encode())
+        socket.setsockopt(zmq.CURVE_SECRETKEY, credentials.secret_key.encode())
+        socket.setsockopt(zmq.CURVE_SERVERKEY, credentials.server_key.encode())
     monitor = None if watch is None else socket.get_monitor_socket(watch)
     try:
         return _attach(socket, socket.connect, address)
@@ -65,13 +78,20 @@ def client_socket(context: zmq.Context[S], address: str, *, watch: zmq.Event | N
         raise
 
 
-def server_socket(context: zmq.Context[S], address: str) -> S:
+def server_socket(context: zmq.Context[S], address: str, *, secret_key: str | None = None) -> S:
     """A ROUTER bound to `address`; sending to a client that is gone raises EHOSTUNREACH.
 
-    The caller closes it. Raises `zmq.ZMQError` when the address is malformed or taken.
+    With `secret_key` it speaks CURVE, and nobody comes in whom a ZAP handler in the same context
+    does not admit. The caller closes it. Raises `zmq.ZMQError` when the address is malformed or
+    taken.
     """
     socket = context.socket(zmq.ROUTER)
     _set(socket, _COMMON | _SERVER)
+    if secret_key is not None:
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, secret_key.encode())
+        socket.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # no handler: nobody, and not everybody
     return _attach(socket, socket.bind, address)
 
 

@@ -11,6 +11,8 @@ HERE = Path(__file__).parent
 FOLDERS = ("/usr", "/lib", "/lib64", sys.base_prefix, str(HERE))
 CHILDREN = (("sts", "{}"), ("svc", "{}"), ("svc", "{}-pods"), ("pdb", "{}"))
 
+SHORT = {"StatefulSet": "sts", "Service": "svc", "PodDisruptionBudget": "pdb"}
+
 
 def manifest(name, **spec):
     """A stage of one replica, without devices; `spec` goes over it."""
@@ -61,6 +63,26 @@ class Stages:
             self.wait(name)
         return name
 
+    def make_all(self, specs):
+        """By name, with one command and without waiting."""
+        self._made += specs
+        self._cluster.apply(*(manifest(name, **spec) for name, spec in specs.items()))
+
+    def reasons(self):
+        """Of every stage's Ready condition, by name; empty where there is none yet."""
+        listed = json.loads(self._cluster.kubectl("get", "dstage", "-o", "json"))["items"]
+        return {
+            one["metadata"]["name"]: next(
+                (
+                    each["reason"]
+                    for each in one.get("status", {}).get("conditions", [])
+                    if each["type"] == "Ready"
+                ),
+                "",
+            )
+            for one in listed
+        }
+
     def wait(self, name, condition="condition=Ready"):
         wait = ["wait", f"dstage/{name}", f"--for={condition}", "--timeout=90s"]
         self._cluster.kubectl(*wait)
@@ -77,10 +99,13 @@ class Stages:
         return found[0] if found else {"status": "", "reason": "", "message": ""}
 
     def children(self, name):
-        return {
-            (kind, form.format(name)): self._cluster.get(kind, form.format(name))
-            for kind, form in CHILDREN
-        }
+        """By kind and name; empty where there is none."""
+        wanted = [(kind, form.format(name)) for kind, form in CHILDREN]
+        get = ["get", *("/".join(one) for one in wanted), "--ignore-not-found", "-o", "json"]
+        listed = json.loads(self._cluster.kubectl(*get) or '{"items": []}')
+        items = listed.get("items", [listed])  # one alone comes without a list
+        found = {(SHORT[one["kind"]], one["metadata"]["name"]): one for one in items}
+        return {key: found.get(key, {}) for key in wanted}
 
     def pods(self, name):
         """What changes when a pod is replaced or its container restarted."""
@@ -89,10 +114,13 @@ class Stages:
         return {
             pod["metadata"]["name"]: (
                 pod["metadata"]["uid"],
-                [one["containerID"] for one in pod["status"].get("containerStatuses", [])],
+                [one.get("containerID") for one in pod["status"].get("containerStatuses", [])],
             )
             for pod in json.loads(found)["items"]
         }
+
+    def pod(self, name):
+        return self._cluster.get("pod", name)
 
     def ask(self, pod, path):
         """GET from a pod's admin port; one that dies of it gives no answer."""

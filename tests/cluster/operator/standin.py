@@ -11,7 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-NAMES = {64: "ConfigInvalid", 66: "ModelUnavailable", 70: "EngineDied", 71: "WorkerDied"}
+NAMES = {66: "ModelUnavailable", 69: "AcceleratorUnusable", 70: "EngineDied", 71: "WorkerDied"}
+STATUS = {
+    "phase": "serving",
+    "uptime_s": 5.0,
+    "load": {"waiting": 3, "running": 2, "materializing": 0},
+    "workers": [{"rank": 0, "device": "cpu:0"}, {"rank": 1, "device": "cpu:1"}],
+}
 
 
 def die(code, message, **facts):
@@ -36,6 +42,8 @@ class Admin(BaseHTTPRequestHandler):
             self.server.eaten = b"x" * (1 << 30)
         self.send_response(200)
         self.end_headers()
+        if url.path == "/status":
+            self.wfile.write(json.dumps(STATUS).encode())
 
     def log_message(self, *_):
         pass

@@ -174,10 +174,6 @@ def test_common_labels_are_on_everything_and_in_no_selector(cluster, chosen):
     assert "cost" not in str(selectors)
 
 
-def test_defaults_that_the_operator_has_itself_are_not_repeated(cluster):
-    assert set(variables(cluster)) == {"RESYNC_S", "WORKERS", "STUCK_AFTER_S"}
-
-
 def test_the_whole_cluster_is_watched_or_namespaces_by_name(cluster):
     assert "--all-namespaces" in container(cluster)["args"]
     own = ("--set", "rbac.scope=namespaced")

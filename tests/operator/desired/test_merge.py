@@ -74,3 +74,9 @@ def test_neither_layer_is_changed():
     base, over = {"env": [{"name": "A"}]}, {"env": [{"name": "B"}], "x": {"y": 1}}
     merged(base, over)
     assert (base, over) == ({"env": [{"name": "A"}]}, {"env": [{"name": "B"}], "x": {"y": 1}})
+
+
+def test_of_placement_wishes_none_undoes_another():
+    name = "preferredDuringSchedulingIgnoredDuringExecution"
+    ours, theirs = {name: [{"weight": 1}]}, {name: [{"weight": 2}]}
+    assert merge(ours, theirs, "t") == {name: [{"weight": 1}, {"weight": 2}]}

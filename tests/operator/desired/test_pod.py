@@ -6,7 +6,7 @@ from tests.operator.builders import make_stage
 
 
 def template(**spec):
-    return pod_template(make_stage(**spec))
+    return pod_template(make_stage(**spec), {})
 
 
 def container(**spec):

@@ -67,6 +67,18 @@ STARTS = {
     "64 flags that contradict each other": Start(
         64, "--executor uni with", flags={"executor": "uni", "num_gpus": 2}, where=NOWHERE
     ),
+    "64 a secret key without a list of clients": Start(
+        64,
+        "--curve-secret-key-file /keys/secret-key with --curve-clients-file None; allowed: both",
+        flags={"curve_secret_key_file": "/keys/secret-key"},
+        where=NOWHERE,
+    ),
+    "64 a secret key that is not there": Start(
+        64,
+        "--curve-secret-key-file /keys/secret-key: No such file",
+        flags={"curve_secret_key_file": "/keys/secret-key", "curve_clients_file": __file__},
+        where=NOWHERE,
+    ),
     "64 a class that cannot be imported": Start(
         64, "class 'no.such.module:Class'", flags={"pipeline_class": "no.such.module:Class"}
     ),

@@ -4,64 +4,16 @@ import asyncio
 import itertools
 import os
 import signal
-import threading
-import time
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from diffusion_stage.client import AsyncStageClient
-from tests.fakes.pipelines import picture
 from tests.stage.life.figures import show
+from tests.stage.life.replicas import CALLERS, Load, Replica
 from tests.stage.pids import wait_gone
-from tests.stage.process import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
-
-CALLERS = 12
-STEP_S = 0.05
-
-
-class Replica:
-    """A stage that is started again on the same ports whenever it ends, until `stop`."""
-
-    def __init__(self, serve, name):
-        self._serve = serve
-        self._ports = {"port": free_port(), "admin_port": free_port()}
-        self._name = name
-        self._is_stopping = False
-        self.exit_codes = []
-        self._start()
-        self._thread = threading.Thread(target=self._supervise)
-        self._thread.start()
-
-    def _start(self):
-        self.stage = self._serve(num_gpus=2, name=self._name, **self._ports)
-
-    def _supervise(self):
-        while True:
-            code = self.stage.process.wait()
-            if self._is_stopping:
-                return
-            self.exit_codes.append(code)
-            self._start()
-
-    def is_ready(self):
-        return self.stage.get("/readyz")[0] == 200
-
-    def wait_ready(self, timeout_s=240):
-        deadline = time.monotonic() + timeout_s
-        while not self.is_ready():
-            assert time.monotonic() < deadline, self.stage.log
-            time.sleep(0.05)
-        return self
-
-    def stop(self):
-        self._is_stopping = True
-        self.stage.kill(signal.SIGTERM)
-        assert self.stage.end() == 0, self.stage.log
-        self._thread.join()
 
 
 @pytest.fixture
@@ -84,34 +36,6 @@ def strike(replica, number):
         expected = 71
     assert wait_gone(pids, timeout_s=10) == []
     return expected
-
-
-class Load:
-    """Callers that send what they are given, check each image, and count."""
-
-    def __init__(self):
-        self.to_do, self.done = asyncio.Queue(), asyncio.Queue()
-        self.answered, self.attempts, self.seconds = Counter(), Counter(), []
-
-    async def caller(self, client):
-        while (seed := await self.to_do.get()) is not None:
-            start = time.monotonic()
-            made = await client.generate(
-                f"icon {seed}", seed=seed, request_id=f"{seed}", step_s=STEP_S, timeout_s=300
-            )
-            self.seconds.append(time.monotonic() - start)
-            np.testing.assert_array_equal(made.images[0], picture(f"icon {seed}", seed))
-            self.answered[made.request_id] += 1
-            self.attempts[made.attempts] += 1
-            self.done.put_nowait(seed)
-
-    def send(self, seeds):
-        for seed in seeds:
-            self.to_do.put_nowait(seed)
-
-    async def answers(self, count):
-        for _ in range(count):
-            await self.done.get()
 
 
 async def reap(load, replicas, *, requests, kills):

@@ -1,0 +1,87 @@
+"""The CURVE keys of one stage: made once, published before they are used, removed after.
+
+Secrets can be made and deleted, never read: the operator has no right to. What it knows of a key
+is its public half, in the ConfigMap. A Secret is made before its public half is published, so a
+crash in between leaves one that nobody knows, which Kubernetes collects with the stage.
+"""
+
+import logging
+
+import zmq
+
+from diffusion_operator.api import Stage
+from diffusion_operator.cluster import Cluster
+from diffusion_operator.desired import curve
+from diffusion_operator.manifest import Manifest
+
+logger = logging.getLogger(__name__)
+
+
+class Keyring:
+    """Of one stage, in one pass."""
+
+    def __init__(self, cluster: Cluster, stage: Stage, config_map: Manifest | None) -> None:
+        self._cluster = cluster
+        self._stage = stage
+        self._keys = curve.published(config_map or {})
+
+    @property
+    def keys(self) -> curve.PublicKeys:
+        """Of all generations that there are."""
+        return self._keys
+
+    async def make(self) -> None:
+        """The key in use and the next, where they are missing. Raises `ApiError`."""
+        if self._stage.spec.curve is not None:
+            for generation in curve.generations(self._stage.spec.curve):
+                if generation not in self._keys:
+                    self._keys[generation] = await self._make()
+
+    async def retire(self, workload: Manifest | None) -> bool:
+        """Remove keys of earlier generations, but not while a pod may have one: True then.
+
+        Raises `ApiError`.
+        """
+        wanted = self._stage.spec.curve
+        needed = () if wanted is None else curve.generations(wanted)
+        old = [generation for generation in self._keys if generation not in needed]
+        if old and not self._is_rolled_out(workload):
+            return True
+        for generation in old:
+            await self._cluster.delete(curve.secret(self._stage, self._keys.pop(generation), ""))
+            logger.info("%s/%s: retired key %d", *self._stage_name, generation)
+        return False
+
+    async def _make(self) -> str:
+        public_key, secret_key = (half.decode() for half in zmq.curve_keypair())
+        await self._cluster.create(curve.secret(self._stage, public_key, secret_key))
+        logger.info("%s/%s: made a key", *self._stage_name)
+        return public_key
+
+    @property
+    def _stage_name(self) -> tuple[str, str]:
+        return self._stage.namespace, self._stage.name
+
+    def _is_rolled_out(self, workload: Manifest | None) -> bool:
+        """All pods are of the present template, and that is one with the present key."""
+        if workload is None:
+            return True
+        status = workload.get("status", {})
+        return (
+            status.get("observedGeneration") == workload["metadata"]["generation"]
+            and status.get("currentRevision") == status.get("updateRevision")
+            and status.get("updatedReplicas", 0) == workload["spec"]["replicas"]
+            and self._secrets(workload) == self._wanted_secrets()
+        )
+
+    def _wanted_secrets(self) -> list[str]:
+        return [
+            volume["secret"]["secretName"]
+            for volume in curve.curve_volumes(self._stage, self._keys)
+            if "secret" in volume
+        ]
+
+    @staticmethod
+    def _secrets(workload: Manifest) -> list[str]:
+        volumes = workload["spec"]["template"]["spec"].get("volumes", [])
+        return [one["secret"]["secretName"] for one in volumes if one["name"] == curve.KEY]

@@ -1,0 +1,79 @@
+"""Choosing a command, and what goes on to kubectl."""
+
+import importlib
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from diffusion_stage.cli import main as diffusion_stage
+from diffusion_stage.cli.kube import main
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_the_wheel_brings_the_program_that_kubectl_looks_for():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["kubectl-dstage"].partition(":")
+    assert getattr(importlib.import_module(module), function) is main
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["status", "a", "b"], ["restart"]])
+def test_wrong_usage_exits_with_2(argv, kubectl, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 2
+    assert "usage: kubectl dstage" in capsys.readouterr().err
+    assert kubectl.calls() == []
+
+
+def test_help_names_the_commands(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "  logs      logs of all replicas, or of one" in capsys.readouterr().out
+
+
+def test_it_is_a_subcommand_of_diffusion_stage_too(kubectl, capsys):
+    assert diffusion_stage(["kube", "status", "flux"]) == 0
+    assert "art/flux  Ready" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["status", "flux", "-n", "art", "--context=c", "--kubeconfig", "k"],
+        ["-n", "art", "--context=c", "status", "flux", "--kubeconfig=k"],
+    ],
+)
+def test_kubectls_flags_go_with_each_of_its_commands(argv, dstage, kubectl):
+    assert dstage(*argv) == 0
+    flags = ["--context=c", "--namespace=art", "--kubeconfig=k"]
+    assert len(kubectl.calls()) == 5, "the stage, its pods, its Events, two admin ports"
+    assert all(call[-3:] == flags for call in kubectl.calls())
+
+
+def test_without_a_kubectl_it_says_what_to_do(monkeypatch, capsys):
+    monkeypatch.setenv("KUBECTL", "/nowhere/kubectl")
+    assert main(["status"]) == 2
+    assert "no program '/nowhere/kubectl': put kubectl into the PATH" in capsys.readouterr().err
+
+
+def test_the_kubectl_of_the_path_serves_where_no_other_is_named(kubectl, monkeypatch, capsys):
+    monkeypatch.delenv("KUBECTL")
+    monkeypatch.setenv("PATH", str(kubectl.program.parent))
+    assert main(["status", "flux"]) == 0
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(kubectl):
+    program = "import sys; from diffusion_stage.cli.kube import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "status", "flux"]
+    paths = {"PYTHONPATH": str(ROOT / "stage")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=os.environ | paths, **pipes) as running:
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 141
