@@ -58,6 +58,7 @@ def test_an_upgrade_from_the_released_chart_and_back_restarts_no_stage(box):
     assert box.pods() == pods, "stages serve without an operator"
 
 
+@pytest.mark.slow
 def test_after_an_uninstall_a_new_installation_takes_its_stages_over(box):
     box.install()
     box.make("orphan")
@@ -94,6 +95,7 @@ def test_an_older_crd_is_replaced_by_an_install_and_by_an_upgrade(box):
         assert knows_engine(box)
 
 
+@pytest.mark.slow
 def test_a_crd_that_is_missing_is_made_by_an_upgrade(box):
     box.install()
     box.kubectl("delete", "crd", CRD)
@@ -118,6 +120,7 @@ def test_without_the_hook_the_crd_stays_as_it_is(box):
     assert not knows_engine(box)
 
 
+@pytest.mark.slow
 def test_an_upgrade_whose_hook_fails_leaves_the_operator_as_it_was(box):
     box.install()
     pod = operator_pod(box)
