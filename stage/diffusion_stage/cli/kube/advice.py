@@ -4,9 +4,11 @@ LOGS = "kubectl dstage logs {name} --previous"
 BY_REASON = {
     "AllReplicasReady": "",
     "ScaledToZero": "kubectl scale dstage {name} --replicas=1",
+    "Suspending": "wait: replicas finish what they have accepted",
     "Suspended": "kubectl dstage resume {name}",
     "WaitingForReplicas": "wait",
     "RollingUpdate": "wait: replicas of the earlier spec are replaced one after the other",
+    "RolloutStuck": "fix the spec: it goes through the failing replica at once",
     "InsufficientCapacity": "add nodes, or ask for less in the spec",
     "ConfigInvalid": "fix the spec: the message names what the stage refuses",
     "ModelUnavailable": "fix spec.model, or put the model there",
@@ -21,11 +23,16 @@ BY_REASON = {
     "CrashLoop": "remove the cause of the last death below; " + LOGS,
     "ImagePull": "fix spec.image, or the Secret that it is pulled with",
     "ContainerNotCreated": "fix the Secret or ConfigMap that the message names",
+    "ModelClaimMissing": "make the claim that the message names, or fix spec.model",
+    "ModelCacheConflict": "use a claim for many nodes, or a claim for each replica",
+    "Evicted": "wait: the pod is replaced",
     "PodFailed": "wait: the pod is replaced",
     "PodTemplateRejected": "fix spec.podTemplate; replicas of the former spec serve on",
+    "ImageVolumesUnsupported": "take the model from elsewhere, or use a newer cluster",
     "ApplyRefused": "fix the manifest, the operator's rights or the quota, as the message says",
     "ApplyFailed": "wait; if it stays, look at the cluster's webhooks",
     "InvalidSpec": "upgrade the operator: the CRD is newer",
+    "Held": "fix the spec, or try again: kubectl dstage restart {name}",
     "RestartBudgetExhausted": "read the Events below; " + LOGS,
 }
 OPERATORS = "kubectl get pods -A -l app.kubernetes.io/name=diffusion-operator"

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Protocol, cast
 
 from diffusion_stage.cli.kube.errors import KubeError
@@ -91,9 +92,23 @@ def _add_kubectl_flags(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM too ends what was started."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM does what SIGINT does here, or its own where SIGINT is ignored."""
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Raises nothing while an event loop runs, where asyncio's handler of SIGINT cancels its task.
+
+    What is raised wherever the signal hits is lost when that is inside pyzmq: in 6 of 40 tries,
+    with 27.3 (`Exception ignored in: zmq.backend.cython._zmq.Frame.__dealloc__`).
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
+    else:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)

@@ -34,7 +34,7 @@ class Forwards:
         self._held: set[str] = set()
         self._opened: Future[list[int]] = Future()
         self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-        self._thread = threading.Thread(target=self._run, name="port forwards")
+        self._thread = threading.Thread(target=self._run, name="port forwards", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

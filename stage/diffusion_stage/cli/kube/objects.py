@@ -105,18 +105,18 @@ class LastFailure(Part):
 
 
 class ReplicaStatus(Part):
-    """What the operator tells of one replica."""
+    """What the operator tells of one replica; from `reason` on, of its last death in its pod."""
 
     name: str
     state: str
     node: str = ""
     since: datetime | None = None
+    restarts: int | None = None
     reason: str = ""
     exit_code: int | None = None
     signal: int | None = None
     worker_rank: int | None = None
     device: str | None = None
-    restarts: int | None = None
     message: str = ""
 
 

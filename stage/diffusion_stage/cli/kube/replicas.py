@@ -72,11 +72,12 @@ class _Sources:
 
     @property
     def state(self) -> tuple[str, str]:
-        """And why; the operator's word, where there is one."""
-        if self.told is not None:
-            return self.told.state, self.told.message
+        """And why, which the pod knows. The operator's word comes first, where there is one."""
         if self.pod is not None:
-            return _state(self.pod)
+            state, why = _state(self.pod)
+            return self.told.state if self.told else state, why
+        if self.told is not None:
+            return self.told.state, ""
         if self.listens is None:
             return "Pending", "it has no pod yet"
         return ("Ready" if self.listens else "Starting"), ""
@@ -85,7 +86,6 @@ class _Sources:
 def _replica(found: _Sources, answer: Answer) -> Replica:
     pod, told, said = found.pod, found.told, answer.status
     state, message = found.state
-    death = last_death(found.name, pod, found.stage.status, told)
     counted = pod.container.restart_count if pod is not None else 0
     return Replica(
         name=found.name,
@@ -99,8 +99,8 @@ def _replica(found: _Sources, answer: Answer) -> Replica:
         uptime_s=said.uptime_s if said else None,
         load=said.load if said else None,
         admin_trouble=answer.trouble,
-        last_death=death,
-        message="" if death is not None and death.message == message else message,
+        last_death=last_death(found.name, pod, found.stage.status, told),
+        message=message,
     )
 
 

@@ -10,6 +10,16 @@ WORKER_DIED = (
     '{"v":1,"reason":"WorkerDied","exitCode":71,"rank":1,"device":"cuda:1","signal":9,'
     '"phase":"serving","step":7,"inflight":4,"uptime_s":81.2,"msg":"worker 1 was killed"}'
 )
+SPEC = {
+    "image": "docker.io/diffusionstage/stage:0.1.0",
+    "model": {"uri": "hf://black-forest-labs/FLUX.1-schnell"},
+    "replicas": 2,
+    "suspend": False,
+    "accelerator": {"count": 2, "resourceName": "nvidia.com/gpu"},
+    "ports": {"zmq": 5555, "admin": 8080},
+    "failurePolicy": {"restartBudget": 5, "restartWindowSeconds": 3600},
+    "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0},
+}
 LAST_FAILURE = {
     "time": "2026-01-01T11:59:00Z",
     "pod": "flux-0",
@@ -47,17 +57,7 @@ def stage_json(*conditions, spec=None, **status):
             "generation": 3,
             "creationTimestamp": "2025-12-30T12:00:00Z",
         },
-        "spec": {
-            "image": "docker.io/diffusionstage/stage:0.1.0",
-            "model": {"uri": "hf://black-forest-labs/FLUX.1-schnell"},
-            "replicas": 2,
-            "suspend": False,
-            "accelerator": {"count": 2, "resourceName": "nvidia.com/gpu"},
-            "ports": {"zmq": 5555, "admin": 8080},
-            "failurePolicy": {"restartBudget": 5, "restartWindowSeconds": 3600},
-            "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0},
-        }
-        | (spec or {}),
+        "spec": SPEC | (spec or {}),
         "status": {
             "observedGeneration": 3,
             "replicas": 2,

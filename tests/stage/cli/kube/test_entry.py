@@ -1,16 +1,19 @@
 """Choosing a command, and what goes on to kubectl."""
 
+import asyncio
 import importlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from diffusion_stage.cli import main as diffusion_stage
-from diffusion_stage.cli.kube import main
+from diffusion_stage.cli.kube import main, status
 
 ROOT = Path(__file__).parents[4]
 
@@ -68,12 +71,44 @@ def test_the_kubectl_of_the_path_serves_where_no_other_is_named(kubectl, monkeyp
     assert main(["status", "flux"]) == 0
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(kubectl):
-    program = "import sys; from diffusion_stage.cli.kube import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "status", "flux"]
+def started(*args, before=""):
+    """The plug-in as a process of its own."""
+    program = f"{before}import sys; from diffusion_stage.cli.kube import main; sys.exit(main())"
     paths = {"PYTHONPATH": str(ROOT / "stage")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=os.environ | paths, **pipes) as running:
+    return subprocess.Popen([sys.executable, "-c", program, *args], env=os.environ | paths, **pipes)
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(kubectl):
+    with started("status", "flux") as running:
         running.stdout.close()
         assert running.stderr.read() == b""
     assert running.returncode == 141
+
+
+def test_termination_cancels_what_runs_and_raises_nothing_where_it_hits(
+    kubectl, dstage, monkeypatch
+):
+    went_on = False
+
+    async def read_trees(*_):
+        nonlocal went_on
+        signal.raise_signal(signal.SIGTERM)
+        went_on = True
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(status, "read_trees", read_trees)
+    assert dstage("status", "flux") == 130
+    assert went_on
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_where_interrupts_are_ignored_termination_is_not(kubectl):
+    kubectl.on("get", stays="running")
+    ignore = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    with started("status", "flux", before=ignore) as running:
+        wait = threading.Event()
+        while not kubectl.calls("get"):
+            assert not wait.wait(0.02)
+        running.terminate()
+    assert running.returncode == -signal.SIGTERM

@@ -132,7 +132,15 @@ def test_the_operators_own_list_comes_first_and_pods_fill_in():
     assert (found.state, found.node, found.restarts) == ("CrashLoop", "node-7", 4)
     assert (NOW - found.since).total_seconds() == 120
     assert found.last_death.rank == 1, "the pod tells more"
-    assert found.message == "", "which the death says already"
+
+
+def test_why_a_replica_waits_is_told_by_its_pod_beside_the_operators_state():
+    told = {"name": "flux-0", "state": "Failed", "message": "last words", "exitCode": 70}
+    stage = make_stage(replicaStatuses=[told], spec={"replicas": 1}, endpoints=[])
+    pod = make_pod(ready=False, state=waiting("ErrImagePull", "no such image"))
+    (found,) = replicas(stage, {"flux-0": pod}, {})
+    assert found.message == "container stage: ErrImagePull: no such image"
+    assert found.last_death.message == "last words"
 
 
 def test_a_state_that_this_version_does_not_know_is_shown_as_it_is():
