@@ -3,6 +3,7 @@
 import os
 import select
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -28,7 +29,8 @@ def children(pid):
     """The live children of a process."""
     found = []
     for folder in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (folder / "children").read_text().split()]
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+            found += [int(child) for child in (folder / "children").read_text().split()]
     return found
 
 
