@@ -84,7 +84,7 @@ def test_a_stage_that_serves_is_shown_with_its_replicas_and_their_loads(operator
     done = dstage("status", "shown")
     assert done.returncode == 0, done.stderr
     assert "default/shown  Ready: AllReplicasReady  2/2 replicas" in done.stdout
-    assert "└─ shown-1  Ready  " in done.stdout
+    assert "└─ shown-1  Ready" in done.stdout
     assert done.stdout.count("cpu:0,cpu:1  3 queued, 2 running") == 2
     assert "\x1b" not in done.stdout
 
