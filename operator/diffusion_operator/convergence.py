@@ -10,6 +10,7 @@ from diffusion_operator.errors import ApiError, DroppedError, RefusedError, Temp
 from diffusion_operator.keyring import Keyring
 from diffusion_operator.manifest import Ident, Manifest, controller, ident
 from diffusion_operator.memory import Memory
+from diffusion_operator.observe import is_rolled_out
 from diffusion_operator.situation import Obstacle
 
 OWNED_KINDS = (
@@ -20,6 +21,8 @@ OWNED_KINDS = (
     ("v1", "Service"),
     ("v1", "ServiceAccount"),
 )
+
+NAMED_BY_PODS = ("ConfigMap", "ServiceAccount")
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +58,13 @@ class Convergence:
         keyring = Keyring(self._cluster, self._stage, self._live.get(public))
         try:
             await keyring.make()
-            has_old_keys = await keyring.retire(self._workload)
             desired = desired_state(self._stage, keyring.keys)
         except TemplateError as error:
             self._obstacles.append(Obstacle("PodTemplateRejected", str(error), is_final=True))
         except RefusedError as error:
             self._obstacles.append(Obstacle("ApplyRefused", str(error), is_final=True))
         else:
-            # Pods of an earlier spec may still mount the keys' ConfigMap.
-            await self._converge(desired, keep={public} if has_old_keys else set())
+            await self._converge(desired, keyring)
         return Outcome(self._workload, next(iter(self._obstacles), None))
 
     @property
@@ -78,13 +79,18 @@ class Convergence:
             found = await self._cluster.list(api_version, kind, self._stage.namespace, label)
             self._live |= {ident(child): child for child in found}
 
-    async def _converge(self, desired: list[Manifest], keep: set[Ident]) -> None:
+    async def _converge(self, desired: list[Manifest], keyring: Keyring) -> None:
         for manifest in desired:
             await self._apply(manifest)
         wanted = {ident(manifest) for manifest in desired}
         kinds = {one.kind for one in (*wanted, *self._live)}
         self._memory.absent = {kind for _, kind in OWNED_KINDS} - kinds
-        await self._prune(wanted | keep)
+        if self._obstacles or not is_rolled_out(self._workload):
+            # A pod of the former template that is made once more needs what that one names.
+            wanted |= {one for one in self._live if one.kind in NAMED_BY_PODS}
+        elif await keyring.retire() and self._stage.spec.curve is not None:
+            await self._apply(curve.config_map(self._stage, self._stage.spec.curve, keyring.keys))
+        await self._prune(wanted)
 
     async def _apply(self, manifest: Manifest) -> None:
         try:

@@ -37,20 +37,18 @@ class Keyring:
                 if generation not in self._keys:
                     self._keys[generation] = await self._make()
 
-    async def retire(self, workload: Manifest | None) -> bool:
-        """Remove keys of earlier generations, but not while a pod may have one: True then.
+    async def retire(self) -> bool:
+        """Remove keys of earlier generations, which no pod may have; whether there were any.
 
         Raises `ApiError`.
         """
         wanted = self._stage.spec.curve
         needed = () if wanted is None else curve.generations(wanted)
         old = [generation for generation in self._keys if generation not in needed]
-        if old and not self._is_rolled_out(workload):
-            return True
         for generation in old:
             await self._cluster.delete(curve.secret(self._stage, self._keys.pop(generation), ""))
             logger.info("%s/%s: retired key %d", *self._stage_name, generation)
-        return False
+        return bool(old)
 
     async def _make(self) -> str:
         public_key, secret_key = (half.decode() for half in zmq.curve_keypair())
@@ -61,27 +59,3 @@ class Keyring:
     @property
     def _stage_name(self) -> tuple[str, str]:
         return self._stage.namespace, self._stage.name
-
-    def _is_rolled_out(self, workload: Manifest | None) -> bool:
-        """All pods are of the present template, and that is one with the present key."""
-        if workload is None:
-            return True
-        status = workload.get("status", {})
-        return (
-            status.get("observedGeneration") == workload["metadata"]["generation"]
-            and status.get("currentRevision") == status.get("updateRevision")
-            and status.get("updatedReplicas", 0) == workload["spec"]["replicas"]
-            and self._secrets(workload) == self._wanted_secrets()
-        )
-
-    def _wanted_secrets(self) -> list[str]:
-        return [
-            volume["secret"]["secretName"]
-            for volume in curve.curve_volumes(self._stage, self._keys)
-            if "secret" in volume
-        ]
-
-    @staticmethod
-    def _secrets(workload: Manifest) -> list[str]:
-        volumes = workload["spec"]["template"]["spec"].get("volumes", [])
-        return [one["secret"]["secretName"] for one in volumes if one["name"] == curve.KEY]

@@ -88,6 +88,18 @@ def observe(name: str, workload: Manifest | None, pods: list[Manifest]) -> Obser
     )
 
 
+def is_rolled_out(workload: Manifest | None) -> bool:
+    """Every pod is of the StatefulSet's template, so nothing of an earlier one is needed."""
+    if workload is None:
+        return True
+    status = workload.get("status", {})
+    return bool(
+        status.get("observedGeneration") == workload["metadata"]["generation"]
+        and status.get("currentRevision") == status.get("updateRevision")
+        and status.get("updatedReplicas", 0) == workload["spec"]["replicas"]
+    )
+
+
 def _is_ours(pod: Manifest, name: str) -> bool:
     owner = controller(pod)
     return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)

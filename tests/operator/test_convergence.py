@@ -162,3 +162,28 @@ async def test_an_image_volume_that_the_server_would_make_an_empty_folder_is_not
 async def test_one_that_the_server_keeps_is(cluster, converge):
     assert (await converge(model=IMAGE)).obstacle is None
     assert cluster.find("StatefulSet", "flux") is not None
+
+
+async def test_what_pods_of_the_former_spec_name_stays_until_all_are_of_the_present_one(
+    cluster, converge
+):
+    """The StatefulSet may make one of them once more, and could not without its account."""
+    await converge(serviceAccount={"create": True})
+    await converge()
+    assert cluster.find("ServiceAccount", "flux") is not None
+    workload = cluster.find("StatefulSet", "flux")
+    workload["status"] = {
+        "observedGeneration": workload["metadata"]["generation"],
+        "currentRevision": "new",
+        "updateRevision": "new",
+        "updatedReplicas": 1,
+    }
+    await converge()
+    assert cluster.find("ServiceAccount", "flux") is None
+
+
+async def test_it_stays_also_where_the_present_spec_is_refused(cluster, converge):
+    await converge(serviceAccount={"create": True})
+    cluster.refusals["StatefulSet"] = RefusedError("spec.template.spec.x: unknown")
+    await converge()
+    assert cluster.find("ServiceAccount", "flux") is not None
