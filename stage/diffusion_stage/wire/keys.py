@@ -64,7 +64,7 @@ def _lines(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise _wrong(path, f"{error.strerror}; allowed: a file of keys") from None
+        raise _wrong(path, f"{error.strerror}; allowed: a file of {EXPECTED} a line") from None
     except UnicodeDecodeError:
         raise _wrong(path, f"no text; allowed: {EXPECTED}") from None
     return [line.strip() for line in text.splitlines() if line.strip()]

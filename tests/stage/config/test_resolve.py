@@ -87,3 +87,13 @@ def test_cpu_workers_share_the_cores(monkeypatch):
 def test_threads_are_left_alone_on_gpus_and_where_the_environment_says(given, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert resolve(make_config(**given)).threads_per_worker is None
+
+
+@pytest.mark.parametrize("given", ["curve_secret_key_file", "curve_clients_file"])
+def test_one_of_the_key_files_without_the_other_is_refused_with_both_flags(given):
+    with pytest.raises(ConfigError) as wrong:
+        resolve(make_config(**{given: "/keys/file"}))
+    assert f"--{given.replace('_', '-')} /keys/file" in str(wrong.value)
+    assert "--curve-secret-key-file " in str(wrong.value)
+    assert "--curve-clients-file " in str(wrong.value)
+    assert str(wrong.value).endswith("allowed: both, or neither")

@@ -192,3 +192,10 @@ async def test_the_process_dies_with_its_owner(fake_model, tmp_path):
     pids = [int(pid) for pid in said.split()]
     assert len(pids) == 2
     assert wait_gone(pids, timeout_s=10) == []
+
+
+def test_a_stage_of_ones_own_takes_no_keys():
+    """Its only client has none."""
+    files = {"curve_secret_key_file": "/keys/secret-key", "curve_clients_file": "/keys/clients"}
+    with pytest.raises(ConfigError, match="--curve-secret-key-file /keys/secret-key"):
+        StageDiffusionClient(make_config(**files))
