@@ -16,7 +16,7 @@ from testcluster import Cluster, requirements
 
 ROUNDS = 10
 STAGES = 100
-RESYNC_S = 20.0
+RESYNC_S = 10.0
 START_S = 60.0
 
 

@@ -1,4 +1,5 @@
 import asyncio
+import json
 
 import pytest
 from aiohttp import ClientTimeout, web
@@ -148,3 +149,27 @@ async def test_a_silent_server_is_an_error_without_a_status(server, cluster, mon
     with pytest.raises(ApiError, match="GET /api/v1/namespaces/ns/services/flux") as caught:
         await cluster.get("v1", "Service", "ns", "flux")
     assert caught.value.status == 0
+
+
+async def test_the_api_server_is_asked_directly_whatever_proxy_the_environment_names(
+    server, cluster, monkeypatch, tmp_path
+):
+    """As Kopf does: else its watches would go one way and our requests another."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": cluster._client.configuration.host}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    server.answers = [(200, SERVICE)]
+    client = await module.connect()
+    assert await Cluster(client).get("v1", "Service", "ns", "flux") == SERVICE
+    await client.close()

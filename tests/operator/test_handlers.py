@@ -76,3 +76,12 @@ def test_an_api_server_that_fails_for_minutes_is_outlived_and_found_back_soon():
     handlers.configure(settings)
     assert sum(settings.networking.error_backoffs) >= 600
     assert max(settings.networking.error_backoffs) <= 5
+
+
+def test_no_copy_of_an_object_is_made_to_find_differences_that_nobody_asks_for():
+    settings = kopf.OperatorSettings()
+    handlers.configure(settings)
+    body = kopf.Body({"metadata": {"labels": {"a": "b"}}, "spec": {"large": "object"}})
+    storage = settings.persistence.diffbase_storage
+    assert storage.build(body=body, extra_fields=None) == {}
+    assert storage.fetch(body=body) is None
