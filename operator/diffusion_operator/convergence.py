@@ -22,6 +22,7 @@ OWNED_KINDS = (
     ("v1", "ServiceAccount"),
 )
 
+RARE_KINDS = {"ConfigMap", "NetworkPolicy", "ServiceAccount"}
 NAMED_BY_PODS = ("ConfigMap", "ServiceAccount")
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class Convergence:
             await self._apply(manifest)
         wanted = {ident(manifest) for manifest in desired}
         kinds = {one.kind for one in (*wanted, *self._live)}
-        self._memory.absent = {kind for _, kind in OWNED_KINDS} - kinds
+        self._memory.absent = RARE_KINDS - kinds
         if self._obstacles or not is_rolled_out(self._workload):
             # A pod of the former template that is made once more needs what that one names.
             wanted |= {one for one in self._live if one.kind in NAMED_BY_PODS}

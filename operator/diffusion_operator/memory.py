@@ -18,7 +18,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.absent: set[str] = set()
-        """Kinds that the spec did not want and of which there was nothing: only we make them."""
+        """Rare kinds of which there was nothing, nor was anything wanted: only we make them."""
         self._known: dict[Ident, tuple[bytes, bytes]] = {}
 
     def is_settled(self, manifest: Manifest, live: Manifest) -> bool:
