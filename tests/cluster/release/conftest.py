@@ -49,28 +49,6 @@ class Box:
             *("uninstall", release, "--namespace", HOME, "--wait", "--timeout", "60s")
         )
 
-    def lend(self) -> None:
-        """What today's operator needs to live under an older chart: today's CRD and roles."""
-        options = ("--server-side", "--force-conflicts")
-        self.kubectl("apply", *options, "-f", str(CHART / "crds"))
-        self.kubectl("apply", "-f", "-", stdin=self._roles())
-
-    def take_back(self) -> None:
-        """The roles again, so that the chart's own have to do."""
-        self.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=self._roles())
-
-    def _roles(self) -> str:
-        account = (
-            "--set",
-            "serviceAccount.create=false",
-            "--set",
-            f"serviceAccount.name={RELEASE}",
-        )
-        return self.cluster.helm(
-            *("template", "lent", CHART, "--namespace", HOME, "--kube-version", "1.34.4"),
-            *("--show-only", "templates/rbac.yaml", *account),
-        )
-
     def log(self) -> str:
         """What the operator's present pod has said."""
         return self.kubectl("logs", f"deploy/{RELEASE}", "--namespace", HOME)
@@ -102,7 +80,6 @@ class Box:
 
     def clear(self) -> None:
         """Whatever a test left."""
-        self.take_back()
         for release in self.cluster.helm("list", "-A", "-q").split():
             self.uninstall(release)
         self.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")

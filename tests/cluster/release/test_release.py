@@ -38,20 +38,17 @@ def test_an_installed_chart_runs_stages_and_its_hook_leaves_nothing(box):
 
 def test_an_upgrade_from_the_released_chart_and_back_restarts_no_stage(box):
     """Charts are kept, images are not: the operator is today's in all three."""
-    box.lend()
     box.install(RELEASED, "--set", "operator.workers=2")
     box.make("kept", replicas=2)
     box.wait("kept")
     pods, before = box.pods(), generation(box, "kept")
     operators = [operator_pod(box)]
-    box.take_back()
     box.upgrade(CHART, "--reset-then-reuse-values")
     settled(box, "kept")
     assert "forbidden" not in box.log()
     values = json.loads(box.cluster.helm("get", "values", RELEASE, "-n", HOME, "-o", "json"))
     assert values["operator"] == {"workers": 2}
     operators.append(operator_pod(box))
-    box.lend()
     box.cluster.helm("rollback", RELEASE, "1", "-n", HOME, "--wait", "--timeout", "90s")
     settled(box, "kept")
     operators.append(operator_pod(box))
