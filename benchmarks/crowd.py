@@ -78,8 +78,9 @@ class Crowd:
         return time.process_time() - before
 
     def remove(self) -> None:
-        self._client.delete(self._stages)
-        self._client.delete(f"/api/v1/namespaces/{self._namespace}")
+        client = Bare(self._kubeconfig)  # the API server ends connections that are long idle
+        client.delete(self._stages)
+        client.delete(f"/api/v1/namespaces/{self._namespace}")
 
     def _count(self, path: str) -> int:
         """How many objects there are, without reading them all."""

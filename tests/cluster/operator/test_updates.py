@@ -55,7 +55,7 @@ def test_a_crash_loop_ends_with_a_better_spec(operator, stages):
 def test_a_replica_that_starts_slowly_is_left_to_start(operator, stages, installed):
     """T39, T43: after an edit the only pod is replaced once, and then nobody touches it."""
     stages.make("only")
-    slow = template(command=["sh", "-c", 'sleep 12; exec "$@"', "sh", *COMMAND])
+    slow = template(command=["sh", "-c", 'sleep 6; exec "$@"', "sh", *COMMAND])
     stages.change("only", podTemplate=slow)
     new = until(lambda: [pod for pod in pods(installed, "only") if not is_ready(pod)])
     stages.wait("only")
