@@ -90,7 +90,7 @@ async def _await_served(cluster: Cluster, name: str) -> None:
 
 
 def is_served(crd: Manifest | None) -> bool:
-    conditions = (crd or {}).get("status", {}).get("conditions", [])
+    conditions = (crd or {}).get("status", {}).get("conditions") or []  # null at first
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 

@@ -83,7 +83,12 @@ class Product:
         )
 
 
-@pytest.fixture(scope="module")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The demo first: it takes the image store for its own cluster, which `product` then keeps."""
+    items.sort(key=lambda item: item.path.name != "test_demo.py" and "e2e" in item.path.parts)
+
+
+@pytest.fixture(scope="session")
 def product() -> Iterator[Product]:
     missing = requirements.missing()
     if missing:
@@ -103,10 +108,11 @@ def product() -> Iterator[Product]:
         yield Product(cluster, stage.name)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def icons(product: Product) -> str:
     """The name of a stage with two replicas of two workers each, ready at first."""
-    product.apply_stage("icons", failurePolicy={"hangTimeoutSeconds": 10})
+    policy = {"hangTimeoutSeconds": 10, "replacePodAfterRestarts": 0}  # deaths are inflicted here
+    product.apply_stage("icons", failurePolicy=policy)
     product.wait_until_ready("icons")
     product.kubectl("wait", "pod/painter", "--for=condition=Ready", "--timeout=60s")
     return "icons"

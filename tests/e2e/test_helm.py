@@ -43,6 +43,7 @@ def test_it_passes_and_leaves_only_the_log(product):
     assert left_over(product) == []
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_there_fails_it_with_the_stages_own_words(product):
     choose(product, model="/models/none")
     code, said = helm_test(product)
@@ -52,10 +53,15 @@ def test_a_model_that_is_not_there_fails_it_with_the_stages_own_words(product):
     assert left_over(product) == []
 
 
+@pytest.mark.slow
 def test_an_operator_that_does_nothing_fails_it_in_time(product):
     choose(product, model="/models/icons-zimage-tiny", timeoutSeconds=60)
-    product.kubectl("scale", "deploy", RELEASE, "-n", NAMESPACE, "--replicas=0")
-    code, said = helm_test(product)
+    scale = ("scale", "deploy", RELEASE, "-n", NAMESPACE)
+    product.kubectl(*scale, "--replicas=0")
+    try:
+        code, said = helm_test(product)
+    finally:
+        product.kubectl(*scale, "--replicas=1")
     product.kubectl("scale", "deploy", RELEASE, "-n", NAMESPACE, "--replicas=1")
     assert code != 0
     assert "FAILED: not done within 30 s" in said

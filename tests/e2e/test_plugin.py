@@ -54,6 +54,7 @@ def test_images_come_through_a_port_forward_that_is_gone_afterwards(product, ico
     assert forwards(product) == []
 
 
+@pytest.mark.slow
 def test_a_replica_that_dies_costs_no_image(product, icons, tmp_path, eventually):
     prompts = [f"a red circle, number {n}" for n in range(4)]
     asked = command("generate", icons, *prompts, "--steps=300", "--json", *SIZE, "--out", tmp_path)
@@ -77,6 +78,7 @@ def busy(product):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_generate_that_is_ended_leaves_no_port_forward(
     product, icons, tmp_path, eventually, number

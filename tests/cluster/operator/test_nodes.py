@@ -88,6 +88,7 @@ def test_a_pod_that_died_of_its_device_is_placed_on_another_node(nodes, spread):
     nodes.kubectl("label", "nodes", "--all", "diffusionstage.io/suspect-")
 
 
+@pytest.mark.slow
 def test_a_replica_on_a_node_that_is_lost_is_made_elsewhere(nodes, spread):
     """The kubelet stands still; after 40 s its node counts as lost."""
     spread.make("wide", replicas=2, podTemplate=spread_template())

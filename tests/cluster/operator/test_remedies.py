@@ -72,6 +72,7 @@ def suspected(installed):
     return listed.split()
 
 
+@pytest.mark.slow
 def test_its_node_is_suspect_for_a_time_and_no_template_changes(manages_nodes, stages, installed):
     stages.make("suspicious", failurePolicy={"replacePodAfterRestarts": 1, "restartBudget": 9})
     generation = installed.get("sts", "suspicious")["metadata"]["generation"]
