@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_draws_what_was_asked_for_and_survives_a_death():
+def test_the_demo_draws_what_was_asked_for_and_survives_all_that_is_done_to_it():
     done = subprocess.run(
         [sys.executable, "-m", "demo"], cwd=ROOT, env=os.environ, text=True, check=False,
         capture_output=True,
@@ -26,5 +26,11 @@ def test_the_demo_draws_what_was_asked_for_and_survives_a_death():
     requests = report["requests"]
     assert requests["answered"] == requests["sent"] == 20
     assert (requests["duplicated"], requests["lost"]) == (0, 0)
+    assert len(report["operations"]) == 3
+    for operation in report["operations"]:
+        assert operation["answered"] == operation["sent"] > 0, operation
+        assert (operation["lost"], operation["duplicated"]) == (0, 0), operation
+    assert report["keys"]["served"]
+    assert report["keys"]["refused"].startswith("UNAUTHENTICATED")
     assert report["leftovers"] == []
     assert (ROOT / "demo-output" / "icons.png").stat().st_size > 10_000
