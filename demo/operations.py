@@ -43,14 +43,17 @@ class Operations:
             self._wait_until_ready()
 
     def drain(self) -> None:
-        """The node of the first replica. Where it is the only one, it is let back in in between."""
-        pod = self._target.get("pod", "icons-0")
-        node = pod["spec"]["nodeName"]
+        """The node of the first replica, which may be the only node: so it is let back in soon.
+
+        Until then no second replica goes: the PodDisruptionBudget sees to it.
+        """
+        node = self._target.get("pod", "icons-0")["spec"]["nodeName"]
+        before = self._pods()
         selector = "--pod-selector=diffusionstage.io/stage=icons"
         command = ["drain", node, selector, "--delete-emptydir-data", "--timeout=240s"]
         with self._under_load(f"kubectl drain {node}"):
             drain = self._target.kubectl_popen(*command, stdout=subprocess.DEVNULL)
-            self._wait_until(lambda: self._is_replaced(pod))
+            self._wait_until(lambda: bool(self._pods() - before))
             self._target.kubectl("uncordon", node)
             if drain.wait(timeout=READY_TIMEOUT_S) != 0:
                 raise RuntimeError(f"kubectl drain ended with {drain.returncode}")
@@ -127,9 +130,11 @@ class Operations:
         self._manifest["spec"] |= spec
         self._target.kubectl("apply", "-f", "-", stdin=json.dumps(self._manifest))
 
-    def _is_replaced(self, pod: dict[str, Any]) -> bool:
-        found = self._target.kubectl("get", "pod/icons-0", "--ignore-not-found", "-o", "json")
-        return bool(found) and json.loads(found)["metadata"]["uid"] != pod["metadata"]["uid"]
+    def _pods(self) -> set[str]:
+        """By their uids: one that was replaced is another one of the same name."""
+        uids = "-o=jsonpath={.items[*].metadata.uid}"
+        found = self._target.kubectl("get", "pods", "-l", "diffusionstage.io/stage=icons", uids)
+        return set(found.split())
 
     def _status(self) -> dict[str, Any]:
         found: dict[str, Any] = self._target.get("dstage", "icons")["status"]
