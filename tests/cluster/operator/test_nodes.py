@@ -63,6 +63,7 @@ def node_of(nodes, pod):
     return nodes.get("pod", pod).get("spec", {}).get("nodeName")
 
 
+@pytest.mark.slow
 def test_a_drained_node_is_left_one_replica_at_a_time_and_the_stage_serves(nodes, spread):
     spread.make("wide", replicas=2, podTemplate=spread_template())
     drained = node_of(nodes, "wide-0")
@@ -79,6 +80,7 @@ def test_a_drained_node_is_left_one_replica_at_a_time_and_the_stage_serves(nodes
     nodes.kubectl("uncordon", drained)
 
 
+@pytest.mark.slow
 def test_a_pod_that_died_of_its_device_is_placed_on_another_node(nodes, spread):
     spread.make("ill", failurePolicy={"replacePodAfterRestarts": 1, "restartBudget": 9})
     before = node_of(nodes, "ill-0")

@@ -167,6 +167,7 @@ def test_logs_of_all_replicas_are_told_apart(operator, stages, dstage):
     assert dstage("logs", "chatty", "--previous").stdout == "[chatty-1] I am chatty-1\n"
 
 
+@pytest.mark.slow
 def test_logs_are_followed_into_new_containers(operator, stages, dstage, installed):
     stages.make("followed", podTemplate=chatty())
     with dstage.start("logs", "followed", "-f") as following:
@@ -189,6 +190,7 @@ def chatty():
     return pod
 
 
+@pytest.mark.slow
 def test_restart_replaces_all_replicas_and_waits_for_it(operator, stages, dstage):
     stages.make("again", replicas=2)
     before = stages.pods("again")
@@ -199,6 +201,7 @@ def test_restart_replaces_all_replicas_and_waits_for_it(operator, stages, dstage
     assert all(after[pod][0] != before[pod][0] for pod in before)
 
 
+@pytest.mark.slow
 def test_a_suspended_stage_runs_nothing_until_it_is_resumed(operator, stages, dstage):
     stages.make("paused")
     assert dstage("suspend", "paused").returncode == 0
@@ -217,6 +220,7 @@ def test_generate_tells_that_no_replica_is_ready(operator, stages, dstage):
     assert "no replica of empty is ready: kubectl dstage status empty" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_change_of_what_is_watched_is_shown(operator, stages, dstage):
     stages.make("watched")
     with dstage.start("status", "watched", "--watch") as watching:

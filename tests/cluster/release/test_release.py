@@ -88,6 +88,7 @@ def knows_engine(box):
     return "engine" in fields(box.cluster.get("crd", CRD))
 
 
+@pytest.mark.slow
 def test_an_older_crd_is_replaced_by_an_install_and_by_an_upgrade(box):
     for deploy in (box.install, box.upgrade):
         box.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=old_crd())
@@ -115,6 +116,7 @@ def test_the_hooks_program_tells_what_was_different(box):
     assert said() == f"{CRD}: applied: v1alpha1.spec.engine is missing\n"
 
 
+@pytest.mark.slow
 def test_without_the_hook_the_crd_stays_as_it_is(box):
     box.kubectl("apply", "-f", "-", stdin=old_crd())
     box.install(CHART, "--set", "crds.upgrade=false")
