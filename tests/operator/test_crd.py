@@ -132,3 +132,9 @@ async def test_one_that_is_not_served_in_time_is_an_error(monkeypatch):
     monkeypatch.setattr(crd, "SERVED_WITHIN_S", 0)
     with pytest.raises(TimeoutError):
         await crd.apply(FakeCluster(None, served(OURS, told="False")))
+
+
+@pytest.mark.parametrize("found", [None, {}, {"status": {"conditions": None}}])
+def test_a_crd_that_was_just_made_is_not_served_yet(found):
+    """The API server gives null for its conditions at first."""
+    assert not crd.is_served(found)
