@@ -10,16 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from demo import manifests
 from demo.load import Load
 from demo.narrator import Narrator
-from demo.paint import Answers, ask_once
+from demo.paint import PARAMS, Answers, ask_once
 from demo.report import Keys, Operation, Report
 from demo.target import Target
-from icons.prompts import GUIDANCE, PROMPTS, SIDE, STEPS
+from icons.prompts import PROMPTS
 
-HERE = Path(__file__).parent
 AT_ONCE = 1  # more would only slow down the starting replicas, which share the cores
-PARAMS = {"height": SIDE, "width": SIDE, "num_inference_steps": STEPS, "guidance_scale": GUIDANCE}
 READY_TIMEOUT_S = 600
 BAD_MODEL = "/models/typo"
 
@@ -84,9 +83,7 @@ class Operations:
                 self._target.kubectl("create", "secret", "generic", "keyholder", files)
             clients = [{"name": name, "publicKey": public_key}]
             self._apply(curve={"clients": clients}, replicas=2)
-            client = (HERE / "keyholder.yaml").read_text()
-            image = self._manifest["spec"]["image"]
-            client = client.replace("docker.io/diffusionstage/demo:TAG", image)
+            client = manifests.read("keyholder.yaml", self._manifest["spec"]["image"])
             self._target.kubectl("apply", "-f", "-", stdin=client)
             self._wait_until_ready()
             self._target.kubectl("wait", "pod/keyholder", "--for=condition=Ready", "--timeout=60s")

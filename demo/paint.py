@@ -13,7 +13,10 @@ from typing import Any
 from PIL import Image
 
 from demo.target import Target
+from icons.prompts import GUIDANCE, SIDE, STEPS
 
+PARAMS = {"height": SIDE, "width": SIDE, "num_inference_steps": STEPS, "guidance_scale": GUIDANCE}
+"""As the icon model was trained."""
 PROGRAM = Path(__file__).with_name("painter.py")
 Event = dict[str, Any]
 

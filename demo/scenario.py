@@ -7,27 +7,21 @@ import yaml
 from PIL import Image
 
 import images
+from demo import manifests
 from demo.kill import Kill
 from demo.narrator import Narrator
 from demo.operations import Operations
-from demo.paint import Answers, Event, paint
+from demo.paint import PARAMS, Answers, Event, paint
 from demo.report import Report
 from demo.sheet import contact_sheet
 from demo.target import Target
 from icons.judge import Judge
-from icons.prompts import GUIDANCE, PROMPTS, SIDE, STEPS
+from icons.prompts import PROMPTS
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
+ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts" / "diffusion-operator"
 RELEASE = "diffusion-operator"
 OPERATOR_NAMESPACE = "diffusion-system"
-PARAMS = {
-    "height": SIDE,
-    "width": SIDE,
-    "num_inference_steps": STEPS,
-    "guidance_scale": GUIDANCE,
-}
 LONG_STEPS = 100  # long enough that each worker is at work when one is killed
 READY_TIMEOUT_S = 300
 
@@ -63,15 +57,11 @@ class Scenario:
     def start_stage(self) -> None:
         """The one manifest, and a pod to ask from."""
         say, step, target = self._narrator.say, self._narrator.step, self._target
-        manifests = [
-            (HERE / name)
-            .read_text()
-            .replace("docker.io/diffusionstage/demo:TAG", self._stage_image)
-            for name in ("stage.yaml", "client.yaml")
-        ]
+        stage = manifests.read("stage.yaml", self._stage_image)
+        client = manifests.read("client.yaml", self._stage_image)
         with step("kubectl apply"):
-            say(manifests[0])
-            target.kubectl("apply", "-f", "-", stdin="\n---\n".join(manifests))
+            say(stage)
+            target.kubectl("apply", "-f", "-", stdin=f"{stage}\n---\n{client}")
         with step("kubectl wait --for=condition=Ready"):
             self._wait_until_ready()
             target.kubectl("wait", "pod/painter", "--for=condition=Ready", "--timeout=60s")
@@ -134,8 +124,7 @@ class Scenario:
 
     def operate(self) -> None:
         """What people do to a stage, and that no request is lost over it."""
-        manifest = yaml.safe_load((HERE / "stage.yaml").read_text())
-        manifest["spec"]["image"] = self._stage_image
+        manifest = yaml.safe_load(manifests.read("stage.yaml", self._stage_image))
         operations = Operations(self._target, self._narrator, self._report, manifest)
         operations.roll_out(self._next_image)
         operations.drain()

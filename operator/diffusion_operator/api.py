@@ -240,6 +240,9 @@ class Stage(BaseModel):
             == metadata["generation"],
         )
 
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
     @property
     def pods(self) -> int:
         """Pods that should exist now."""

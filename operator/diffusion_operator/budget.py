@@ -33,11 +33,11 @@ def count(
     """
     new = uncounted(seen, restarts)
     visible = {one.container_id for one in seen}
-    since = (now - timedelta(seconds=policy.restart_window_seconds)).strftime(TIME)
+    since = _window_start(policy, now)
     recent: list[Manifest] = [*restarts.get("recent", []), *(_entry(one) for one in new)]
     recent = [one for one in recent if one["time"] >= since or one["containerID"] in visible]
     recent = sorted(recent, key=lambda one: (one["time"], one["containerID"]))[-REMEMBERED:]
-    forgiven = {key: restarts[key] for key in ("budgetSince",) if key in restarts}
+    forgiven = {"budgetSince": restarts["budgetSince"]} if "budgetSince" in restarts else {}
     counted = {
         "window": sum(one["time"] >= since for one in recent),
         "total": restarts.get("total", 0) + len(new),
@@ -50,8 +50,7 @@ def count(
 
 def spent(restarts: Manifest, *, policy: FailurePolicy, now: datetime) -> Counter[str]:
     """By pod, its deaths that count against the budget."""
-    window = (now - timedelta(seconds=policy.restart_window_seconds)).strftime(TIME)
-    since = max(window, restarts.get("budgetSince", ""))
+    since = max(_window_start(policy, now), restarts.get("budgetSince", ""))
     return Counter(one.get("pod", "") for one in restarts["recent"] if one["time"] >= since)
 
 
@@ -65,6 +64,10 @@ def exhausted(restarts: Manifest, *, policy: FailurePolicy, now: datetime) -> li
 def forgive(restarts: Manifest, now: datetime) -> Manifest:
     """After a hold: what went before no longer counts."""
     return restarts | {"budgetSince": now.strftime(TIME)}
+
+
+def _window_start(policy: FailurePolicy, now: datetime) -> str:
+    return (now - timedelta(seconds=policy.restart_window_seconds)).strftime(TIME)
 
 
 def _entry(one: Failure) -> Manifest:

@@ -112,7 +112,7 @@ class Convergence:
         await self._refuse_empty_volumes(manifest)
         answer = await self._cluster.apply(manifest)
         self._memory.remember(manifest, answer)
-        logger.info("%s/%s: applied %s %s", self._stage.namespace, self._stage.name, *ident(answer))
+        logger.info("%s: applied %s %s", self._stage, *ident(answer))
         return answer
 
     async def _refuse_empty_volumes(self, manifest: Manifest) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from diffusion_operator.manifest import Manifest
 from diffusion_operator.observe import Observation, Replica, Termination
 
 MESSAGE_CHARS = 1024  # the CRD's limit
@@ -64,6 +65,17 @@ class Failure:
             None if self.signal is None else f"signal {self.signal}",
         ]
         return f"{self.pod}: {self.reason} ({', '.join(filter(None, facts))})"
+
+    def as_status(self) -> Manifest:
+        """What died and of what, under the names that the status has for it."""
+        return {
+            "reason": self.reason,
+            "exitCode": self.exit_code,
+            "signal": self.signal,
+            "workerRank": self.worker_rank,
+            "device": self.device,
+            "message": self.message,
+        }
 
 
 def failures(observation: Observation) -> list[Failure]:

@@ -47,15 +47,11 @@ class Keyring:
         old = [generation for generation in self._keys if generation not in needed]
         for generation in old:
             await self._cluster.delete(curve.secret(self._stage, self._keys.pop(generation), ""))
-            logger.info("%s/%s: retired key %d", *self._stage_name, generation)
+            logger.info("%s: retired key %d", self._stage, generation)
         return bool(old)
 
     async def _make(self) -> str:
         public_key, secret_key = (half.decode() for half in zmq.curve_keypair())
         await self._cluster.create(curve.secret(self._stage, public_key, secret_key))
-        logger.info("%s/%s: made a key", *self._stage_name)
+        logger.info("%s: made a key", self._stage)
         return public_key
-
-    @property
-    def _stage_name(self) -> tuple[str, str]:
-        return self._stage.namespace, self._stage.name

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -40,6 +40,11 @@ class Metrics:
             "Passes that failed and are repeated.",
             registry=self.registry,
         )
+        Gauge(
+            "diffusionstage_last_pass_age_seconds",
+            "Since the last pass ended, well or not.",
+            registry=self.registry,
+        ).set_function(self.last_pass_age_s)
         self._deaths = Counter(
             "diffusionstage_engine_deaths",
             "Deaths of replicas since the operator started.",

@@ -86,7 +86,7 @@ class Reconciler:
     async def _tell(self, stage: Stage, found: Pass, status: Manifest) -> None:
         """Before the status: an Event posted twice is the same one, a counted death is past."""
         for failure in uncounted(failures(found.observation), found.old.get("restarts", {})):
-            logger.warning("%s/%s: %s", stage.namespace, stage.name, failure.describe())
+            logger.warning("%s: %s", stage, failure.describe())
             self._metrics.count_death(stage, failure)
             await post(self._cluster, death_event(stage, failure, found.now))
         for event in condition_events(stage, found.old, status, found.now):

@@ -50,8 +50,8 @@ class Remedies:
         if self._suspects is not None:
             await self._suspects.mark(replica.node)
         logger.warning(
-            "%s/%s: deleting %s after %d deaths on %s",
-            *(*_names(stage), replica.pod, replacement.deaths, replica.node),
+            "%s: deleting %s after %d deaths on %s",
+            *(stage, replica.pod, replacement.deaths, replica.node),
         )
         await self._cluster.delete(_pod(stage, replica))
 
@@ -64,12 +64,8 @@ class Remedies:
         has_claim = cache is not None and cache.volume_claim_template is not None
         if self._suspects is None or has_claim or not await self._suspects.has_lost(replica.node):
             return
-        logger.warning("%s/%s: %s is lost with its node", *_names(stage), replica.pod)
+        logger.warning("%s: %s is lost with its node", stage, replica.pod)
         await self._cluster.delete(_pod(stage, replica), grace_s=0)
-
-
-def _names(stage: Stage) -> tuple[str, str]:
-    return stage.namespace, stage.name
 
 
 def _pod(stage: Stage, replica: Replica) -> Manifest:

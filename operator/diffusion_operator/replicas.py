@@ -53,11 +53,4 @@ def _last_death(replica: Replica) -> Manifest:
     if not replica.ends:
         return {}
     last = failure(replica, replica.ends[0])
-    return {
-        "reason": last.reason if last.exit_code else "Stopped",
-        "exitCode": last.exit_code,
-        "signal": last.signal,
-        "workerRank": last.worker_rank,
-        "device": last.device,
-        "message": last.message,
-    }
+    return last.as_status() | ({} if last.exit_code else {"reason": "Stopped"})

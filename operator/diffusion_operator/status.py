@@ -135,13 +135,8 @@ def _last_failure(seen: list[Failure], old: Manifest) -> Manifest:
         "time": last.time,
         "pod": last.pod,
         "node": last.node,
-        "reason": last.reason,
-        "exitCode": last.exit_code,
-        "signal": last.signal,
-        "workerRank": last.worker_rank,
-        "device": last.device,
         "revision": last.revision,
-        "message": last.message,
+        **last.as_status(),
     }
     return {name: value for name, value in found.items() if value not in (None, "")}
 

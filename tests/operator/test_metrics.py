@@ -58,3 +58,5 @@ def test_passes_are_counted_and_those_that_failed(metrics, scrape):
     assert "diffusionstage_reconcile_seconds_count 2.0" in lines
     assert "diffusionstage_reconcile_errors_total 1.0" in lines
     assert metrics.last_pass_age_s() < 60
+    [age] = [one for one in lines if one.startswith("diffusionstage_last_pass_age_seconds ")]
+    assert 0 <= float(age.split()[1]) < 60

@@ -9,6 +9,7 @@ from testcluster import Cluster, containerd
 
 HERE = Path(__file__).parent
 FOLDERS = ("/usr", "/lib", "/lib64", sys.base_prefix, str(HERE))
+DEAD_WORKER, BAD_DEVICE = "die?code=71&rank=1", "die?code=69&rank=0"  # what `ask` may ask for
 CHILDREN = (("sts", "{}"), ("svc", "{}"), ("svc", "{}-pods"), ("pdb", "{}"))
 
 SHORT = {"StatefulSet": "sts", "Service": "svc", "PodDisruptionBudget": "pdb"}

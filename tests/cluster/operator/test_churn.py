@@ -6,12 +6,11 @@ import pytest
 
 from tests.cluster.operator.conftest import ROOT, Operator, kubeconfig
 from tests.cluster.operator.outcome import events, quiet
-from tests.cluster.operator.stages import CHILDREN, template, until
+from tests.cluster.operator.stages import CHILDREN, DEAD_WORKER, template, until
 
 pytestmark = pytest.mark.cluster
 GROUP = "diffusionstage.io"
 STAGES = f"/apis/{GROUP}/v1alpha1/namespaces/default/diffusionstages"
-DEAD_WORKER = "die?code=71&rank=1"
 STARTS = 3
 PASSES = 100
 KEPT = {"volumeClaimTemplate": {"size": "1Gi"}}

@@ -3,10 +3,9 @@
 import pytest
 
 from tests.cluster.operator.outcome import outcome, quiet
-from tests.cluster.operator.stages import until
+from tests.cluster.operator.stages import DEAD_WORKER, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
-DEAD_WORKER = "die?code=71&rank=1"
 
 
 def make(name, stages, installed):

@@ -4,11 +4,10 @@ import time
 
 import pytest
 
-from tests.cluster.operator.stages import template, until
+from tests.cluster.operator.stages import DEAD_WORKER, template, until
 from tests.cluster.operator.test_life import table
 
 pytestmark = pytest.mark.cluster
-DEAD_WORKER = "die?code=71&rank=1"
 
 
 def test_a_dead_worker_is_reported_once_with_reason_exit_code_and_rank(operator, stages, installed):

@@ -5,10 +5,9 @@ import time
 import pytest
 
 from tests.cluster.operator.outcome import events, quiet
-from tests.cluster.operator.stages import until
+from tests.cluster.operator.stages import DEAD_WORKER, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
-DEAD_WORKER = "die?code=71&rank=1"
 POISONED = [f"poisoned-{n}" for n in range(6)]  # more than the operator has workers
 WEIRD = [
     {"spec": []},

@@ -5,10 +5,9 @@ import pytest
 from testcluster import Cluster, requirements
 from tests.cluster.operator.conftest import Operator, install, kubeconfig
 from tests.cluster.operator.rights import NODE_RIGHTS
-from tests.cluster.operator.stages import Stages, template, until
+from tests.cluster.operator.stages import BAD_DEVICE, Stages, template, until
 
 pytestmark = pytest.mark.cluster
-BAD_DEVICE = "die?code=69&rank=0"
 GIVEN_UP_AFTER_S = 2
 
 

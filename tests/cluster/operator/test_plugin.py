@@ -10,10 +10,9 @@ import pytest
 
 from diffusion_stage.cli.kube.errors import MissingKindError, kubectl_error
 from tests.cluster.operator.conftest import ROOT
-from tests.cluster.operator.stages import template, until
+from tests.cluster.operator.stages import DEAD_WORKER, template, until
 
 pytestmark = pytest.mark.cluster
-DEAD_WORKER = "die?code=71&rank=1"
 SCRIPT = """#!{python}
 import sys
 sys.path.insert(0, {stage!r})

@@ -5,11 +5,9 @@ import json
 import pytest
 
 from tests.cluster.operator.rights import NODE_RIGHTS
-from tests.cluster.operator.stages import until
+from tests.cluster.operator.stages import BAD_DEVICE, DEAD_WORKER, until
 
 pytestmark = pytest.mark.cluster
-DEAD_WORKER = "die?code=71&rank=1"
-BAD_DEVICE = "die?code=69&rank=0"
 
 
 def events(installed, name, reason):

@@ -5,10 +5,9 @@ import yaml
 
 from tests.cluster.operator.conftest import ACCOUNT, CHART, NAMESPACE
 from tests.cluster.operator.outcome import quiet
-from tests.cluster.operator.stages import until
+from tests.cluster.operator.stages import DEAD_WORKER, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
-DEAD_WORKER = "die?code=71&rank=1"
 SPECS = {  # the least of each kind that may be owned
     "Service": {"ports": [{"port": 1}]},
     "PodDisruptionBudget": {"selector": {}},

@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from diffusion_stage.cli.kube.objects import Pod, ReplicaStatus, StageStatus, Terminated
+from diffusion_stage.cli.kube.objects import (
+    LastFailure,
+    Pod,
+    ReplicaStatus,
+    StageStatus,
+    Terminated,
+)
 from diffusion_stage.errors import FatalError
 
 SIGNALLED = 128  # an exit code above it is this plus a signal
@@ -93,15 +99,7 @@ def _of_status(name: str, status: StageStatus) -> Iterator[Death]:
     """Of pods that were replaced, only the status knows."""
     last = status.last_failure
     if last is not None and last.pod == name:
-        yield Death(
-            reason=last.reason,
-            time=last.time,
-            exit_code=last.exit_code,
-            rank=last.worker_rank,
-            device=last.device,
-            signal=last.signal,
-            message=last.message,
-        )
+        yield _of_record(last, last.time)
     for one in status.restarts.recent:
         if one.pod == name:
             yield Death(one.reason, time=one.time, exit_code=one.exit_code)
@@ -109,14 +107,19 @@ def _of_status(name: str, status: StageStatus) -> Iterator[Death]:
 
 def _told(told: ReplicaStatus | None) -> Iterator[Death]:
     if told is not None and told.exit_code:
-        yield Death(
-            reason=told.reason,
-            exit_code=told.exit_code,
-            rank=told.worker_rank,
-            device=told.device,
-            signal=told.signal,
-            message=told.message,
-        )
+        yield _of_record(told, None)
+
+
+def _of_record(record: LastFailure | ReplicaStatus, time: datetime | None) -> Death:
+    return Death(
+        reason=record.reason,
+        time=time,
+        exit_code=record.exit_code,
+        rank=record.worker_rank,
+        device=record.device,
+        signal=record.signal,
+        message=record.message,
+    )
 
 
 def _signal_name(number: int) -> str:
