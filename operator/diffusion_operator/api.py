@@ -225,6 +225,8 @@ class Stage(BaseModel):
     spec: Spec
     is_held: bool = False
     """The restart budget is used up and the spec is the same since: no pod runs."""
+    is_fresh: bool = False
+    """It was never reported on nor changed: nothing of it can exist that is not wanted still."""
 
     @classmethod
     def parse(cls, raw: Manifest) -> "Stage":
@@ -238,6 +240,7 @@ class Stage(BaseModel):
             spec=Spec.model_validate(raw["spec"]),
             is_held=raw.get("status", {}).get("hold", {}).get("generation")
             == metadata["generation"],
+            is_fresh=metadata["generation"] == 1 and "status" not in raw,
         )
 
     def __str__(self) -> str:

@@ -73,6 +73,9 @@ class Convergence:
         return self._live.get(Ident("StatefulSet", self._stage.name))
 
     async def _read(self) -> None:
+        """A fresh stage spares most requests: whatever has a wanted name is found when applied."""
+        if self._stage.is_fresh and self._stage.spec.curve is None:
+            return
         label = f"{STAGE_LABEL}={self._stage.name}"
         for api_version, kind in OWNED_KINDS:
             if kind in self._memory.absent:

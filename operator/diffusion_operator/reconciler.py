@@ -57,8 +57,7 @@ class Reconciler:
         return self._resync_s
 
     async def _observe(self, stage: Stage, raw: Manifest, outcome: Outcome) -> None:
-        selector = f"{STAGE_LABEL}={stage.name}"
-        pods = await self._cluster.list("v1", "Pod", stage.namespace, selector)
+        pods = await self._pods(stage)
         observation = observe(stage.name, outcome.workload, pods)
         found = Pass(
             observation=observation,
@@ -72,6 +71,13 @@ class Reconciler:
         await self._report(raw, status)
         self._metrics.set_stage(stage, status)
         await self._remedies.apply(stage, observation, status, found.now)
+
+    async def _pods(self, stage: Stage) -> list[Manifest]:
+        """None yet of a fresh stage; what its children become brings the next pass."""
+        if stage.is_fresh:
+            return []
+        selector = f"{STAGE_LABEL}={stage.name}"
+        return await self._cluster.list("v1", "Pod", stage.namespace, selector)
 
     async def _warning(self, stage: Stage, observation: Observation) -> Obstacle | None:
         """Claims are looked at only while they may be what keeps replicas from starting."""

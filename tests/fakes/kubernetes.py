@@ -9,7 +9,7 @@ from copy import deepcopy
 
 
 class FakeCluster:
-    """Answers like `diffusion_operator.cluster.Cluster`, and notes every write.
+    """Answers like `diffusion_operator.cluster.Cluster`, and notes every read and write.
 
     `refusals` maps a kind to the error that applying it raises; `drops` is what a dry run makes of
     a manifest.
@@ -17,6 +17,7 @@ class FakeCluster:
 
     def __init__(self):
         self.objects = {}
+        self.reads = []
         self.writes = []
         self.refusals = {}
         self.drops = lambda manifest: manifest
@@ -37,10 +38,12 @@ class FakeCluster:
         return self.objects.get((kind, namespace, name))
 
     async def get(self, api_version, kind, namespace, name):
+        self.reads.append(("get", kind))
         return deepcopy(self.find(kind, name, namespace))
 
     async def list(self, api_version, kind, namespace, selector):
         """The selector is `key=value`, or a `key` that must be there."""
+        self.reads.append(("list", kind))
         key, _, value = selector.partition("=")
         labelled = [
             (found, found["metadata"].get("labels", {}))

@@ -62,6 +62,31 @@ async def test_a_stage_becomes_ready_and_then_nothing_is_written(cluster, reconc
     assert cluster.writes == []
 
 
+async def test_a_fresh_stage_is_made_without_a_list(cluster, reconcile):
+    await reconcile(KEY)
+    children = ["PodDisruptionBudget", "Service", "Service", "StatefulSet"]
+    expected = sorted(("get", kind) for kind in ["DiffusionStage", *children])
+    assert sorted(cluster.reads) == expected
+    cluster.reads.clear()
+    await reconcile(KEY)
+    common = {"Pod", "PodDisruptionBudget", "Service", "StatefulSet"}
+    assert {kind for verb, kind in cluster.reads if verb == "list"} == common
+
+
+@pytest.mark.parametrize(("generation", "reported"), [(1, {"status": {}}), (2, {})])
+async def test_what_an_earlier_spec_left_is_looked_for(cluster, generation, reported):
+    stage = cluster.find("DiffusionStage", "flux")
+    stage["metadata"]["generation"] = generation
+    stage |= reported
+    owner = {"kind": "DiffusionStage", "uid": stage["metadata"]["uid"], "controller": True}
+    about = {"name": "flux", "namespace": "ns", "ownerReferences": [owner]}
+    labels = {"diffusionstage.io/stage": "flux"}
+    cluster.put({"kind": "NetworkPolicy", "metadata": about | {"labels": labels}})
+    await make_reconciler(cluster)(KEY)
+    await make_reconciler(cluster)(KEY)  # the roll-out may come first
+    assert cluster.find("NetworkPolicy", "flux") is None
+
+
 async def test_a_death_is_reported_once_also_by_a_new_operator(cluster, reconcile):
     await reconcile(KEY)
     serve(cluster, make_pod(last=ended(71, message=WORKER_DIED)))
