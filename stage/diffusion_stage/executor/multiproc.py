@@ -32,6 +32,7 @@ from diffusion_stage.executor.ticks import Placement, Tick
 from diffusion_stage.outputs import BatchRunnerOutput, RunnerOutput
 from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.scheduler.output import DiffusionSchedulerOutput
+from diffusion_stage.worker import leftovers
 from diffusion_stage.worker import messages as m
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
 
     def start(self) -> Capabilities:
         """As the base class says; also `StartupTimeoutError` after `startup_timeout_s`."""
+        if names := leftovers.clear():
+            logger.info("removed what killed workers left in /dev/shm: %s", ", ".join(names))
         meeting = tempfile.mkdtemp(prefix="diffusion-stage-")
         try:
             for rank in range(self._runtime.world_size):

@@ -1,0 +1,29 @@
+"""A stage that dies and starts again in the same place, as a container in its pod."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+SHARED = Path("/dev/shm")
+
+
+def leave_a_segment(name):
+    """What NCCL makes, and a killed worker cannot unlink."""
+    (SHARED / name).write_bytes(bytes(2**20))
+
+
+@pytest.mark.process
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("cycles", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_restarts_in_place_do_not_fill_the_shared_memory(serve, cycles):
+    """T23"""
+    for cycle in range(cycles):
+        stage = serve(num_gpus=2).wait_ready()
+        assert list(SHARED.glob("nccl-test*")) == []
+        leave_a_segment(f"nccl-test{cycle}")
+        os.kill(stage.workers()[1], signal.SIGKILL)
+        assert stage.end() == 71
+    serve(num_gpus=2).wait_ready()
+    assert list(SHARED.glob("nccl-test*")) == []
