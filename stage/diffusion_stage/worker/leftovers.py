@@ -7,7 +7,7 @@ containers: restarts in place would fill it (https://github.com/llm-d/llm-d/issu
 import os
 from pathlib import Path
 
-SHARED = Path("/dev/shm")  # noqa: S108  # where NCCL makes them, whatever TMPDIR says
+SHARED = Path("/dev/shm")  # where NCCL makes them, whatever TMPDIR says
 PATTERN = "nccl-*"
 
 
