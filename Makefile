@@ -10,6 +10,8 @@ PYTHON := .venv/bin/python
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo $(CACHE)/uv/bin/uv)
 # Options for the program behind a target: make test ARGS="tests/stage -x", make kubectl ARGS="get pods -A"
 ARGS ?=
+# Two tests at a time: most wait for other processes.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test test-all check fix images bench cluster cluster-down kubectl clean
 
@@ -21,10 +23,10 @@ demo: .venv/.synced $(if $(filter current,$(CLUSTER)),,cluster-parts) ## a clust
 		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
 
 test: cluster-parts test-images ## all tests but the slow ones (ARGS="tests/stage -x")
-	$(PYTHON) -m pytest -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: cluster-parts test-images ## all tests
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 check: .venv/.synced ## format, lint, types, layers and size limits
 	.venv/bin/ruff format --check

@@ -51,11 +51,15 @@ class Operations:
         selector = "--pod-selector=diffusionstage.io/stage=icons"
         command = ["drain", node, selector, "--delete-emptydir-data", "--timeout=240s"]
         with self._under_load(f"kubectl drain {node}"):
-            drain = self._target.kubectl_popen(*command, stdout=subprocess.DEVNULL)
+            pipe = subprocess.PIPE
+            drain = self._target.kubectl_popen(*command, stdout=pipe, stderr=pipe, text=True)
             self._wait_until(lambda: bool(self._pods() - before))
             self._target.kubectl("uncordon", node)
-            if drain.wait(timeout=READY_TIMEOUT_S) != 0:
-                raise RuntimeError(f"kubectl drain ended with {drain.returncode}")
+            _, said = drain.communicate(timeout=READY_TIMEOUT_S)
+            if drain.returncode != 0:
+                raise RuntimeError(f"kubectl drain ended with {drain.returncode}: {said}")
+            refused = said.count("Cannot evict")
+            self._narrator.say(f"the PodDisruptionBudget had it wait {refused} times for a replica")
             self._wait_until_ready()
 
     def break_and_mend(self) -> None:

@@ -1,5 +1,7 @@
 """A stage as a container runs it: `diffusion-stage serve`, its ports, its last words, its end."""
 
+import contextlib
+import itertools
 import json
 import os
 import signal
@@ -21,10 +23,18 @@ END_S = 60.0
 FAKE = "tests.fakes.pipelines"
 
 
+# Below those that the kernel gives away by itself; runs at the same time begin far apart.
+PORTS = range(20_000, 32_000)
+_turns = itertools.count(os.getpid() * 5003)
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that nobody takes before the stage does, nor while it is made anew."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            port = PORTS[next(_turns) % len(PORTS)]
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class StageProcess:

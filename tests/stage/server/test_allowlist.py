@@ -27,7 +27,11 @@ def test_each_line_is_a_client_but_for_comments_and_blank_ones():
     assert (names, faults) == ({ANNE: "anne", BERT: "bert"}, [])
 
 
-@pytest.mark.parametrize("line", ["anne", "anne x", f"{ANNE}", f"anne {ANNE} x", "\ufffd"])
+@pytest.mark.parametrize(
+    "line",
+    ["anne", "anne x", ANNE, f"anne {ANNE} x", "\ufffd"],
+    ids=["a name", "no key", "a key", "a word too many", "no text"],
+)
 def test_a_malformed_line_is_left_out_and_told(line):
     names, faults = parse(f"bert {BERT}\n{line}\n".encode())
     assert names == {BERT: "bert"}
