@@ -10,8 +10,12 @@ PYTHON := .venv/bin/python
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo $(CACHE)/uv/bin/uv)
 # Options for the program behind a target: make test ARGS="tests/stage -x", make kubectl ARGS="get pods -A"
 ARGS ?=
-# Two tests at a time: most wait for other processes.
-PYTEST := $(PYTHON) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# Two at a time, since most wait for other processes; but a cluster has the machine for itself.
+# ARGS may choose tests of one kind alone; then pytest ends with 5 for the other.
+TESTS := not cluster and not e2e
+TESTS_ON_CLUSTERS := cluster or e2e
+PYTEST := $(PYTHON) -m pytest
+PYTEST_BY_TWO := $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-all check fix images bench cluster cluster-down kubectl clean
 
@@ -23,10 +27,12 @@ demo: .venv/.synced $(if $(filter current,$(CLUSTER)),,cluster-parts) ## a clust
 		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
 
 test: cluster-parts test-images ## all tests but the slow ones (ARGS="tests/stage -x")
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST_BY_TWO) -m "not slow and ($(TESTS))" $(ARGS) || [[ $$? == 5 ]]
+	$(PYTEST) -m "not slow and ($(TESTS_ON_CLUSTERS))" $(ARGS) || [[ $$? == 5 ]]
 
 test-all: cluster-parts test-images ## all tests
-	$(PYTEST) $(ARGS)
+	$(PYTEST_BY_TWO) -m "$(TESTS)" $(ARGS) || [[ $$? == 5 ]]
+	$(PYTEST) -m "$(TESTS_ON_CLUSTERS)" $(ARGS) || [[ $$? == 5 ]]
 
 check: .venv/.synced ## format, lint, types, layers and size limits
 	.venv/bin/ruff format --check

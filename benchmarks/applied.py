@@ -1,7 +1,8 @@
 """`python -m benchmarks.applied N`, inside a cluster: from a stage to its pod, N times.
 
 Each round makes a stage, and then the very StatefulSet that came of it under another name, which is
-the least that anybody could do. A line of JSON a round has the seconds of both.
+the least that anybody could do. Then it deletes a child of the stage, and edits it. A line of JSON
+a round has the seconds of all four.
 """
 
 import json
@@ -20,8 +21,10 @@ NAMESPACE = "applied"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 STAGES = f"/apis/diffusionstage.io/v1alpha1/namespaces/{NAMESPACE}/diffusionstages"
 WORKLOADS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
+SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 LIMIT_S = 30.0
 QUIET_S = 1.0
+POLL_S = 0.002
 
 
 class Sightings:
@@ -52,11 +55,29 @@ def plain(workload: Manifest, name: str) -> Manifest:
     return found | {"metadata": {"name": name, "namespace": NAMESPACE}}
 
 
+def deleted_s(client: Bare, services: Sightings, name: str) -> float:
+    """Until there is a Service of that name again."""
+    began = time.perf_counter()
+    client.delete(f"{SERVICES}/{name}")
+    made_anew = services.of(name)
+    return made_anew - began
+
+
+def edited_s(client: Bare, name: str) -> float:
+    """Until what somebody else put into it is gone."""
+    wanted = client.get(f"{SERVICES}/{name}")["spec"]["selector"]
+    began = time.perf_counter()
+    client.merge(f"{SERVICES}/{name}", {"spec": {"selector": {"diffusionstage.io/stage": "x"}}})
+    while client.get(f"{SERVICES}/{name}")["spec"]["selector"] != wanted:
+        time.sleep(POLL_S)
+    return time.perf_counter() - began
+
+
 def main() -> None:
     kubeconfig = Path(os.environ["KUBECONFIG"])
     client = Bare(kubeconfig)
     client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    pods, stages = Sightings(kubeconfig, PODS), Sightings(kubeconfig, STAGES)
+    pods, stages, services = (Sightings(kubeconfig, path) for path in (PODS, STAGES, SERVICES))
     time.sleep(QUIET_S)
     for number in range(int(sys.argv[1])):
         manifest = stage(f"stage-{number}")
@@ -70,6 +91,10 @@ def main() -> None:
         client.apply(f"{WORKLOADS}/plain-{number}", copy, manager="bare")
         direct = pods.of(f"plain-{number}-0") - asked
         facts = {"event_s": pod - event, "request_s": pod - sent, "direct_s": direct}
+        services.of(f"stage-{number}")
+        facts["deleted_s"] = deleted_s(client, services, f"stage-{number}")
+        time.sleep(QUIET_S)
+        facts["edited_s"] = edited_s(client, f"stage-{number}")
         print(json.dumps(facts), flush=True)
         time.sleep(QUIET_S)
 

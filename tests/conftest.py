@@ -19,22 +19,6 @@ leaks.mark_processes()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 
-# Those that share a cluster, the longest first; every other module is a group of its own.
-GROUPS = ("tests/cluster", "tests/e2e", "tests/testcluster")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (`-n`), each takes a whole group at a time."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    rank = {name: number for number, name in enumerate(GROUPS)}
-    items.sort(key=lambda item: rank.get(_group(item), len(GROUPS)))
-
-
-def _group(item: pytest.Item) -> str:
-    path = item.path.relative_to(ROOT).as_posix()
-    return next((name for name in GROUPS if path.startswith(f"{name}/")), path)
-
 
 @pytest.fixture(scope="session")
 def icons_model() -> Path:

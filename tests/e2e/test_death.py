@@ -46,6 +46,7 @@ def is_unready(product, pod):
     return any(c["type"] == "Ready" and c["status"] != "True" for c in conditions)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_seen_everywhere(product, icons, eventually, tell):
     medians = _kill(product, 3, eventually, tell)
     assert max(medians.values()) <= 10
@@ -109,6 +110,7 @@ def _kill_one(product, pod, first, eventually):
     return client_s, unready_s, ended_s, status_s
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_ends_as_a_hang(product, icons, eventually):
     before = product.restarts("icons-0")
     worker = product.workers("icons-0")[0]
@@ -119,6 +121,7 @@ def test_a_stopped_worker_ends_as_a_hang(product, icons, eventually):
     product.wait_until_ready(icons)
 
 
+@pytest.mark.slow
 def test_deleting_a_pod_under_load_loses_no_request(product, icons):
     load = Load(product, first=2000)
     load.start()

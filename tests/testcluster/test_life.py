@@ -67,6 +67,7 @@ def test_a_cluster_without_a_named_folder_removes_its_own():
     assert not root.exists()
 
 
+@pytest.mark.slow
 def test_two_clusters_run_at_once(tmp_path):
     with Cluster(tmp_path / "a", nodes=1) as a, Cluster(tmp_path / "b", nodes=1) as b:
         a.kubectl("create", "namespace", "only-a")

@@ -54,10 +54,8 @@ def counted(cluster, pattern):
     return sum(float(line.split()[-1]) for line in totals if pattern.search(line))
 
 
-@pytest.mark.parametrize(
-    ("size", "rendered_s", "resync_s"),
-    [(60, 30, 5), pytest.param(500, 120, 60, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "rendered_s", "resync_s"), [(60, 30, 5), (500, 120, 60)])
 def test_many_stages_at_once_are_rendered_soon_and_cost_little_once_settled(
     size, rendered_s, resync_s, direct, installed, tell
 ):

@@ -25,6 +25,7 @@ def test_it_serves_its_namespace_and_no_other_without_one_refusal(box):
     box.kubectl("delete", "dstage", "outside")
 
 
+@pytest.mark.slow
 def test_what_changes_in_its_namespace_is_put_right(box):
     box.install(CHART, *SCOPED)
     box.make("mended", replicas=0)

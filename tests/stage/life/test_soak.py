@@ -138,7 +138,7 @@ async def soak(serve, icons_model, expected, mode, *, requests, kills):
     assert story.wrong == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param("request", marks=pytest.mark.slow), "step"])
 async def test_everything_at_once_for_a_while(serve, icons_model, expected, mode):
     await soak(serve, icons_model, expected, mode, requests=50, kills=1)
 
