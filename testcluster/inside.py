@@ -121,6 +121,7 @@ class Inside:
     def _start_kubelet(self, number: int) -> None:
         folder = self._layout.node(number)
         cgroups.create(kubelet.group(self._layout.id, number))
+        mounts.shorten(folder / "kubelet", kubelet.root(number))
         empty = folder / "resolv.conf"  # pods have the cluster's DNS and nothing else
         empty.touch()
         config = kubelet.config(number, cluster=self._layout.id, folder=folder, resolv_conf=empty)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from testcluster import containerd, network
+from testcluster.layout import RUN
 
 MAX_RESTART_DELAY = "10s"  # instead of 5 minutes: tests wait for restarts
 
@@ -11,6 +12,11 @@ MAX_RESTART_DELAY = "10s"  # instead of 5 minutes: tests wait for restarts
 def group(cluster: str, number: int) -> str:
     """The control group that holds a node's pods."""
     return f"{cluster}/node-{number}"
+
+
+def root(number: int) -> Path:
+    """Where the kubelet keeps pods and makes sockets; of the cluster's mount namespace."""
+    return RUN / f"kubelet-{number}"
 
 
 def config(number: int, *, cluster: str, folder: Path, resolv_conf: Path) -> dict[str, Any]:
@@ -50,7 +56,7 @@ def arguments(number: int, *, config_file: Path, kubeconfig: Path, folder: Path)
         "kubeconfig": kubeconfig,
         "hostname-override": f"node-{number}",
         "node-ip": network.node_ip(number),
-        "root-dir": folder / "kubelet",
+        "root-dir": root(number),
         "cert-dir": folder / "kubelet-pki",
     }
     return [f"--{name}={value}" for name, value in values.items()]

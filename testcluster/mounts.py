@@ -37,6 +37,18 @@ def isolate(resolv_conf: Path) -> None:
         mount("--bind", str(resolv_conf), str(resolver))
 
 
+def shorten(folder: Path, alias: Path) -> None:
+    """`folder` under a short name too: a socket's path has 107 characters at most.
+
+    What is mounted below one of the two is not below the other.
+    """
+    for place in (folder, alias):
+        place.mkdir(parents=True, exist_ok=True)
+    mount("--bind", str(folder), str(alias))
+    mount("--make-private", str(alias))
+    mount("--make-rshared", str(alias))
+
+
 def shield_kernel_settings(folder: Path) -> None:
     """Let the kubelet read the settings that it wants, from files in `folder`: it writes none."""
     for name, value in KERNEL_SETTINGS.items():
