@@ -12,10 +12,10 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 LIVENESS = probes(startup_timeout_s=60)["livenessProbe"]
 PROBES = 50
 LOAD = [str(number) for number in range(8)]
-PARAMS = {"prompt": "a red circle", "height": 64, "width": 64, "num_inference_steps": 10_000}
+PARAMS = {"prompt": "a red circle", "height": 64, "width": 64, "num_inference_steps": 1000}
 
 
-@pytest.mark.parametrize("executor", ["uni", "mp"])
+@pytest.mark.parametrize("executor", ["uni", pytest.param("mp", marks=pytest.mark.slow)])
 def test_a_busy_stage_is_live_in_time(serve, icons_model, executor):
     """With `uni` the forward runs in the process that answers."""
     workers = {"uni": 1, "mp": 2}[executor]

@@ -21,6 +21,7 @@ def start(serve, hub, tmp_path):
     return lambda repo, **more: serve(None, model=f"hf://{repo}", env=env | more, no_warmup=True)
 
 
+@pytest.mark.slow
 def test_66_a_repository_that_the_hub_does_not_give_away(start, hub):
     stage = start("org/gated", HF_TOKEN="hf_secret")
     assert stage.end(timeout_s=400) == 66, stage.log

@@ -10,6 +10,7 @@ PROMPTS = ["a red circle", "a blue square", "a green triangle", "a yellow star"]
 PARAMS = {"height": 64, "width": 64, "num_inference_steps": 6}
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_image_alone_and_under_load(serve, icons_model, runner):
     jobs = [(prompt, seed) for seed, prompt in enumerate(PROMPTS)]
     stage = serve(None, model=icons_model, num_gpus=2).wait_ready()

@@ -140,7 +140,7 @@ async def soak(serve, icons_model, expected, mode, *, requests, kills):
 
 @pytest.mark.parametrize("mode", [pytest.param("request", marks=pytest.mark.slow), "step"])
 async def test_everything_at_once_for_a_while(serve, icons_model, expected, mode):
-    await soak(serve, icons_model, expected, mode, requests=50, kills=1)
+    await soak(serve, icons_model, expected, mode, requests=30, kills=1)
 
 
 @pytest.mark.slow
