@@ -131,6 +131,7 @@ def test_a_command_inside_ends_with_the_cluster(tmp_path):
     assert running.wait(10) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_part_that_ends_ends_the_cluster(tmp_path):
     with Cluster(tmp_path, nodes=0) as cluster:
         pid = cluster.run("pgrep", "-f", "kubebox etcd").stdout.split()[0]

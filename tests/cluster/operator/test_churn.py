@@ -37,6 +37,7 @@ def passes(requests, name):
     return sum((one.verb, one.name) == ("get", name) and one.group == GROUP for one in requests)
 
 
+@pytest.mark.slow
 def test_new_operators_and_new_hash_seeds_change_nothing(behind, faults, stages, installed):
     """T44, T45: several starts, each with other orders of sets and with claims in the workload."""
     behind.start(PYTHONHASHSEED=0)

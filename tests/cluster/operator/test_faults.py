@@ -91,7 +91,7 @@ def some(faults, first):
     ]
 
 
-@pytest.mark.parametrize("fault", some(FAULTS, 3))
+@pytest.mark.parametrize("fault", some(FAULTS, 1))
 def test_an_edit_made_during_a_fault_is_carried_out_soon_after(
     fault, steady, faults, stages, installed, tell
 ):

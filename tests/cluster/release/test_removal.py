@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.operator.stages import until
 from tests.cluster.release.conftest import CRD, HOME, STAGES
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 WITHIN_S = 60
 REMOVALS = {
     "chart": lambda box: box.uninstall(),
@@ -27,16 +27,9 @@ ORDERS = [
         if order.index("stages") < min(order.index("crd"), order.index("namespace"))
     ),
 ]
-QUICK = (("chart", "namespace", "crd"),)
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        pytest.param(order, id=" then ".join(order), marks=[pytest.mark.slow][order in QUICK :])
-        for order in ORDERS
-    ],
-)
+@pytest.mark.parametrize("order", ORDERS, ids=" then ".join)
 def test_removal_ends_in_this_order(box, order):
     box.install()
     box.make("gone")
@@ -47,7 +40,6 @@ def test_removal_ends_in_this_order(box, order):
     until(lambda: [one for one in box.names("sts", "pdb", "svc", "pods") if "/gone" in one] == [])
 
 
-@pytest.mark.slow
 def test_the_operators_own_namespace_can_go_first(box):
     box.install()
     box.make("gone")
