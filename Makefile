@@ -11,11 +11,13 @@ UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo $(CACHE)/uv/
 # Options for the program behind a target: make test ARGS="tests/stage -x", make kubectl ARGS="get pods -A"
 ARGS ?=
 # Two at a time, since most wait for other processes; but a cluster has the machine for itself.
-# ARGS may choose tests of one kind alone; then pytest ends with 5 for the other.
-TESTS := not cluster and not e2e
-TESTS_ON_CLUSTERS := cluster or e2e
-PYTEST := $(PYTHON) -m pytest
-PYTEST_BY_TWO := $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
+# ARGS may choose tests of one kind alone: then pytest ends with 5 for the other, but not for both.
+define run_tests
+	code=0; $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+		-m "$(1)not cluster and not e2e" $(ARGS) || code=$$?; \
+	[[ $$code == 0 || $$code == 5 ]] || exit $$code; \
+	$(PYTHON) -m pytest -m "$(1)(cluster or e2e)" $(ARGS) || [[ $$? == 5 && $$code == 0 ]]
+endef
 
 .PHONY: help demo test test-all check fix images bench cluster cluster-down kubectl clean
 
@@ -27,12 +29,10 @@ demo: .venv/.synced $(if $(filter current,$(CLUSTER)),,cluster-parts) ## a clust
 		$(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
 
 test: cluster-parts test-images ## all tests but the slow ones (ARGS="tests/stage -x")
-	$(PYTEST_BY_TWO) -m "not slow and ($(TESTS))" $(ARGS) || [[ $$? == 5 ]]
-	$(PYTEST) -m "not slow and ($(TESTS_ON_CLUSTERS))" $(ARGS) || [[ $$? == 5 ]]
+	$(call run_tests,not slow and )
 
 test-all: cluster-parts test-images ## all tests
-	$(PYTEST_BY_TWO) -m "$(TESTS)" $(ARGS) || [[ $$? == 5 ]]
-	$(PYTEST) -m "$(TESTS_ON_CLUSTERS)" $(ARGS) || [[ $$? == 5 ]]
+	$(call run_tests)
 
 check: .venv/.synced ## format, lint, types, layers and size limits
 	.venv/bin/ruff format --check

@@ -9,6 +9,7 @@ from pathlib import Path
 MARK = "DIFFUSION_STAGE_TEST_RUN"
 GRACE_S = 3.0
 SHARED_MEMORY = Path("/dev/shm")
+PLANTED = "nccl-test"  # segments that a test leaves there on purpose, while others run beside it
 # They serve a whole process once somebody asked for them, and end with it.
 LASTING_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 LASTING_THREADS = ("TMonitor", "GarbageCollectorThread")  # of tqdm and pyzmq
@@ -59,7 +60,8 @@ def threads() -> dict[int, str]:
 
 def shared_memory() -> dict[str, str]:
     """The named segments of this machine; those of the product have no name and count as memory."""
-    return {path.name: "shared memory" for path in SHARED_MEMORY.iterdir()}
+    names = (path.name for path in SHARED_MEMORY.iterdir())
+    return {name: "shared memory" for name in names if not name.startswith(PLANTED)}
 
 
 def remaining(look: Callable[[], Found], before: Found) -> list[str]:

@@ -85,8 +85,7 @@ class Product:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The demo before all clusters: its own takes the image store, which `product` then keeps."""
-    items.sort(key=lambda item: "e2e" in item.path.parts)
-    items.sort(key=lambda item: item.path.name != "test_demo.py")
+    items.sort(key=lambda item: (item.path.name != "test_demo.py", "e2e" in item.path.parts))
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,19 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-SHARED = Path("/dev/shm")
+from tests.leaks import PLANTED, SHARED_MEMORY
 
 
-def leave_a_segment(name):
+def leave_a_segment(number):
     """What NCCL makes, and a killed worker cannot unlink."""
-    (SHARED / name).write_bytes(bytes(2**20))
+    (SHARED_MEMORY / f"{PLANTED}{number}").write_bytes(bytes(2**20))
+
+
+def left():
+    return list(SHARED_MEMORY.glob(f"{PLANTED}*"))
 
 
 @pytest.mark.process
@@ -21,9 +24,9 @@ def test_restarts_in_place_do_not_fill_the_shared_memory(serve, cycles):
     """T23"""
     for cycle in range(cycles):
         stage = serve(num_gpus=2).wait_ready()
-        assert list(SHARED.glob("nccl-test*")) == []
-        leave_a_segment(f"nccl-test{cycle}")
+        assert left() == []
+        leave_a_segment(cycle)
         os.kill(stage.workers()[1], signal.SIGKILL)
         assert stage.end() == 71
     serve(num_gpus=2).wait_ready()
-    assert list(SHARED.glob("nccl-test*")) == []
+    assert left() == []
