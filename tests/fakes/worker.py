@@ -85,10 +85,14 @@ class FakeWorker:
         self._obeys = False
         self.close()
 
-    def close(self):
-        self.channel.close()
+    def let_go(self):
+        """The first thing of a death: the notice passes on, the socket is still open."""
         self._ended.set()
         self._thread.join()
+
+    def close(self):
+        self.channel.close()
+        self.let_go()
 
     def dispose(self):
         """After the end: gives back what a process would have."""

@@ -1,6 +1,5 @@
 """A worker process as its parent sees it."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -73,18 +72,15 @@ class WorkerHandle:
         self._watch.start()
 
     def send(self, message: m.ToWorker | m.WorkerSpec) -> None:
-        """Raises the `FatalError` that tells of the worker's death."""
+        """What is sent to a dead worker goes nowhere; `is_dying` is set."""
         try:
             self.channel.send(m.encoder.encode(message))
         except ChannelClosedError:
-            raise self.death() from None
+            self.is_dying = True
 
     def receive(self) -> tuple[m.FromWorker, list[int]]:
-        """The next message and its descriptors. Raises as `send`."""
-        try:
-            body, descriptors = self.channel.receive()
-        except ChannelClosedError:
-            raise self.death() from None
+        """The next message and its descriptors. Raises `ChannelClosedError` after the last."""
+        body, descriptors = self.channel.receive()
         self.heard_at = time.monotonic()
         return m.from_worker.decode(body), descriptors
 
@@ -136,8 +132,7 @@ class WorkerHandle:
     def _give_back(self, segment_id: int) -> None:
         """Called from any thread, perhaps after the worker's death."""
         if self.segments.release(segment_id):
-            with contextlib.suppress(FatalError):
-                self.send(m.ReleaseSegment(segment_id=segment_id))
+            self.send(m.ReleaseSegment(segment_id=segment_id))
 
     def activity(self) -> RankActivity:
         busy = self.computing.copy() | self.packing.copy()
@@ -184,9 +179,9 @@ class WorkerHandle:
     def ask_to_stop(self) -> None:
         """End after the next step of the forward at hand."""
         aborts = [m.AbortCall(call_id=call_id) for call_id in self.computing.copy()]
-        with contextlib.suppress(ChannelClosedError):  # it is gone already
-            for message in (*aborts, m.Stop()):
-                self.channel.send(m.encoder.encode(message))
+        for abort in aborts:
+            self.send(abort)
+        self.send(m.Stop())
 
     def end_by(self, deadline: float) -> None:
         """Wait for the end until `deadline` (monotonic), then kill; closes everything."""

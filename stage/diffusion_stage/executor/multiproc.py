@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +34,7 @@ from diffusion_stage.request import DiffusionRequest
 from diffusion_stage.scheduler.output import DiffusionSchedulerOutput
 from diffusion_stage.worker import leftovers
 from diffusion_stage.worker import messages as m
+from diffusion_stage.worker.channel import ChannelClosedError
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +89,10 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
             for rank in range(self._runtime.world_size):
                 self._spawn(rank, store=f"{meeting}/store")
             self._placement = Placement({handle.rank: handle for handle in self._handles})
-            with self._noting_failure():
-                return self._wait_until_ready()
+            return self._wait_until_ready()
+        except FatalError as error:
+            self._failure = error
+            raise
         finally:
             shutil.rmtree(meeting, ignore_errors=True)
 
@@ -134,7 +137,10 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                     return capabilities
 
     def _welcome(self, handle: WorkerHandle) -> Capabilities:
-        message, _ = handle.receive()
+        try:
+            message, _ = handle.receive()
+        except ChannelClosedError:
+            raise handle.death() from None
         match message:
             case m.Ready(capabilities=capabilities):
                 handle.welcome(self.wake)
@@ -146,17 +152,17 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                 raise AssertionError(f"{message} before Ready")
 
     def execute_batch(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
-        with self._noting_failure():
-            for request_id in output.finished_req_ids:
-                self._retire(request_id)
-            new = [each.request for each in output.scheduled_new_reqs]
-            if self._runtime.mode is ExecutionMode.REQUEST_FUSED and len(new) > 1:
-                calls = tuple(self._begin(request, self._handles[0]) for request in new)
-                self._handles[0].send(m.ExecuteModelBatch(calls=calls))
-                return BatchRunnerOutput()
-            for request in new:
-                handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
-                handle.send(self._begin(request, handle))
+        """As the base class says, but `wait` tells of lost workers, after all that they said."""
+        for request_id in output.finished_req_ids:
+            self._retire(request_id)
+        new = [each.request for each in output.scheduled_new_reqs]
+        if self._runtime.mode is ExecutionMode.REQUEST_FUSED and len(new) > 1:
+            calls = tuple(self._begin(request, self._handles[0]) for request in new)
+            self._handles[0].send(m.ExecuteModelBatch(calls=calls))
+            return BatchRunnerOutput()
+        for request in new:
+            handle = min(self._handles, key=lambda h: (len(h.computing), h.rank))
+            handle.send(self._begin(request, handle))
         return BatchRunnerOutput()
 
     def _begin(self, request: DiffusionRequest, handle: WorkerHandle) -> m.ExecuteModel:
@@ -168,9 +174,8 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
     def execute_step(self, output: DiffusionSchedulerOutput) -> BatchRunnerOutput:
         assert self._tick is None, "a step before the end of the one before"
         tick = Tick(output.step_id)
-        with self._noting_failure():
-            for handle, share in self._placement.share(output):
-                tick.begin(handle, next(self._calls), share, self._placement)
+        for handle, share in self._placement.share(output):
+            tick.begin(handle, next(self._calls), share, self._placement)
         if not tick.waiting:
             return tick.result()
         self._tick = tick
@@ -195,18 +200,29 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
 
     def wait(self, timeout_s: float | None) -> BatchRunnerOutput:
         outputs: list[RunnerOutput] = []
-        with self._noting_failure():
-            for call in self._rpcs.values():
-                call.check_time()
-            for handle in self._handles:
-                if time.monotonic() - handle.heard_at > PULSE_S:
-                    handle.ask_for_life()
-            for handle in self._select(self._wait_s(timeout_s)):
-                outputs += self._receive(handle)
-            for handle in self._handles:
-                if handle.is_dying:
-                    raise handle.death()
-        return BatchRunnerOutput(outputs) if outputs else self._end_tick()
+        if self._failure is None:
+            try:
+                self._hear(outputs, timeout_s)
+            except FatalError as error:
+                self._failure = error
+        result = BatchRunnerOutput(outputs) if outputs else self._end_tick()
+        if self._failure is not None and not result:  # what is whole is handed over before
+            raise self._failure
+        return result
+
+    def _hear(self, outputs: list[RunnerOutput], timeout_s: float | None) -> None:
+        """Add what the workers have done. Raises a worker's death once nobody says more."""
+        for call in self._rpcs.values():
+            call.check_time()
+        for handle in self._handles:
+            if time.monotonic() - handle.heard_at > PULSE_S:
+                handle.ask_for_life()
+        dying = [handle for handle in self._handles if handle.is_dying]
+        ready = self._select(0 if dying else self._wait_s(timeout_s))
+        if dying and not ready:
+            raise dying[0].death()
+        for handle in ready:
+            outputs += self._receive(handle)
 
     def _wait_s(self, timeout_s: float | None) -> float:
         ends = [call.left_s for call in self._rpcs.values()]
@@ -220,17 +236,13 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
                 os.eventfd_read(self._wakeup)
         return [handle for handle in ready if handle is not None]
 
-    @contextlib.contextmanager
-    def _noting_failure(self) -> Iterator[None]:
-        """What ends the engine is this executor's failure too, for `check_health`."""
-        try:
-            yield
-        except FatalError as error:
-            self._failure = error
-            raise
-
     def _receive(self, handle: WorkerHandle) -> list[RunnerOutput]:
-        message, descriptors = handle.receive()
+        try:
+            message, descriptors = handle.receive()
+        except ChannelClosedError:
+            self._selector.unregister(handle.channel)
+            handle.is_dying = True
+            return []
         match message:
             case m.StepDone():
                 self._progress(handle, message)
@@ -322,9 +334,8 @@ class MultiprocDiffusionExecutor(DiffusionExecutor):
         call_id = next(self._calls)
         call = CollectiveCall(method, len(self._handles), timeout_s)
         self._rpcs[call_id] = call
-        with self._noting_failure():
-            for handle in self._handles:
-                handle.send(m.CallMethod(call_id=call_id, method=method, args=args))
+        for handle in self._handles:
+            handle.send(m.CallMethod(call_id=call_id, method=method, args=args))
         return call.future
 
     def activity(self) -> list[RankActivity]:

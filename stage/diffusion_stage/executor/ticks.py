@@ -79,7 +79,10 @@ class Tick:
         )
 
     def answered(self, handle: WorkerHandle, message: m.StepsTaken, placement: Placement) -> None:
-        """Raises the `FatalError` that a rank met."""
+        """Raises the `FatalError` that a rank met, which leaves the step without an end."""
+        if message.fatal is not None:
+            kind = fatal_error(message.fatal)
+            raise kind(message.message, rank=handle.rank, device=handle.device)
         del self.waiting[message.call_id]
         handle.end(message.call_id, is_packing=False)
         if message.batch_size:
@@ -88,9 +91,6 @@ class Tick:
         placement.reached[handle.rank] = max(steps, default=0) or None
         for taken in message.taken:
             self._outputs.append(_output(handle, taken, placement.request(taken.request_id)))
-        if message.fatal is not None:
-            kind = fatal_error(message.fatal)
-            raise kind(message.message, rank=handle.rank, device=handle.device)
 
     def result(self) -> BatchRunnerOutput:
         return BatchRunnerOutput(self._outputs, step_id=self._step_id, batches=self._batches)

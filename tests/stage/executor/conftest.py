@@ -42,9 +42,10 @@ class Stage:
         return list(self.executor.execute_batch(output).outputs)
 
     def wait(self):
-        """What the workers have said by now."""
+        """What the workers have said by now; raises a death after that."""
         outputs = []
-        while any(self.executor._selector.select(0)):
+        handles = self.executor._handles
+        while self.executor._selector.select(0) or any(each.is_dying for each in handles):
             outputs += self.executor.wait(0).outputs
         return outputs
 

@@ -119,13 +119,62 @@ def test_a_worker_that_hangs_up_without_ending_is_ended(stage):
     ],
     ids=["forward", "abort", "method"],
 )
-def test_a_dead_worker_is_noticed_on_sending_too(stage, send):
+def test_what_is_sent_to_a_dead_worker_goes_nowhere_and_its_death_is_told(stage, send):
     stage.schedule("a")
     stage.workers[0].end(-signal.SIGKILL)
+    send(stage)
     with pytest.raises(WorkerDiedError):
-        send(stage)
+        stage.wait()
     with pytest.raises(EngineDeadError):
         stage.executor.check_health()
+
+
+@pytest.fixture
+def finished(stage):
+    """Worker 0 has computed and packed request `a`, and nobody has heard of it."""
+    stage.schedule("a")
+    (call,) = stage.workers[0].heard()
+    stage.workers[0].say(m.StepDone(call_id=call.call_id, step=1, total_steps=2))
+    stage.workers[0].say(m.StepDone(call_id=call.call_id, step=2, total_steps=2))
+    stage.workers[0].computed(call.call_id)
+    stage.workers[0].packed(call.call_id)
+
+
+def drawn_until_death(stage):
+    """The requests whose outputs came before the death."""
+    drawn = []
+    while True:
+        try:
+            outputs = stage.executor.wait(5).outputs
+        except WorkerDiedError:
+            return drawn
+        drawn += [each.request_id for each in outputs if each.result]
+
+
+@pytest.mark.usefixtures("finished")
+@pytest.mark.parametrize("dead", [0, 1])
+def test_what_was_said_before_a_death_is_heard(stage, dead):
+    """Of the dead worker and of the others: an output that is whole is not drawn again."""
+    stage.workers[dead].end(-signal.SIGKILL)
+    assert drawn_until_death(stage) == ["a"]
+    assert [each[1] for each in stage.progress] == [1, 2]
+
+
+@pytest.mark.usefixtures("finished")
+def test_sending_to_a_dead_worker_loses_nothing_that_it_said(stage):
+    stage.workers[0].end(-signal.SIGKILL)
+    stage.schedule("b", "c")
+    assert drawn_until_death(stage) == ["a"]
+
+
+@pytest.mark.usefixtures("finished")
+def test_a_death_that_is_noticed_before_the_socket_closes_comes_after_what_was_said(stage):
+    """The notice is first; the kernel closes a large process's sockets much later."""
+    worker = stage.workers[0]
+    worker.returncode = -signal.SIGKILL
+    worker.let_go()
+    stage.executor._handles[0]._watch.join()
+    assert drawn_until_death(stage) == ["a"]
 
 
 def test_workers_are_asked_to_stop_and_let_go(stage):
