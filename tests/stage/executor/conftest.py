@@ -41,11 +41,16 @@ class Stage:
         )
         return list(self.executor.execute_batch(output).outputs)
 
+    @property
+    def has_news(self):
+        """Whether a worker has said something, or died."""
+        is_dying = any(each.is_dying for each in self.executor._handles)
+        return is_dying or bool(self.executor._selector.select(0))
+
     def wait(self):
         """What the workers have said by now; raises a death after that."""
         outputs = []
-        handles = self.executor._handles
-        while self.executor._selector.select(0) or any(each.is_dying for each in handles):
+        while self.has_news:
             outputs += self.executor.wait(0).outputs
         return outputs
 

@@ -64,7 +64,7 @@ def answer(worker, told_by, *outcomes, **given):
 def result(stage):
     """The end of the step, None while a worker has not answered."""
     output = None
-    while any(stage.executor._selector.select(0)):
+    while stage.has_news:
         output = stage.executor.wait(0) or output
     return output
 
