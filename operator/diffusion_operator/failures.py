@@ -1,6 +1,5 @@
 """Deaths of stage containers, read from what pods show (pure)."""
 
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,7 +9,6 @@ from diffusion_operator.manifest import Manifest
 from diffusion_operator.observe import Observation, Replica, Termination
 
 MESSAGE_CHARS = 1024  # the CRD's limit
-REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 SIGNALLED = 128  # an exit code above it is this plus a signal
 OOM = "OOMKilled"
 REASONS = {  # what the stage's exit codes mean, where it could not say so itself
@@ -32,7 +30,7 @@ class Report(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    reason: str
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]  # as of conditions
     rank: Int32 | None = None
     device: str | None = None
     signal: Int32 | None = None
@@ -102,7 +100,7 @@ def failure(replica: Replica, end: Termination) -> Failure:
         pod_uid=replica.uid,
         node=replica.node,
         revision=replica.revision,
-        reason=(replica.pod_reason if end == replica.ends[0] else "") or _reason(end, report),
+        reason=end.pod_reason or _reason(end, report),
         exit_code=end.exit_code,
         signal=signal if report is None or report.signal is None else report.signal,
         worker_rank=None if report is None else report.rank,
@@ -121,7 +119,7 @@ def _report(text: str) -> Report | None:
 def _reason(end: Termination, report: Report | None) -> str:
     if end.reason == OOM:
         return OOM  # the kernel's word: the stage only saw a worker killed
-    if report is not None and REASON.fullmatch(report.reason):
+    if report is not None:
         return report.reason
     if end.exit_code > SIGNALLED:
         return "Killed"

@@ -18,6 +18,8 @@ class Termination:
     reason: str
     message: str
     finished_at: str
+    pod_reason: str
+    """`Evicted` or the like, where the pod as a whole failed with this end; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _replica(pod: Manifest) -> Replica:
         has_started=container.get("started", False),
         is_running="running" in container.get("state", {}),
         waiting=_waiting(status),
-        ends=_ends(container),
+        ends=_ends(container, _pod_reason(status)),
         pod_reason=_pod_reason(status),
         pod_failure=_pod_failure(status),
         unscheduled=_unscheduled(conditions.get("PodScheduled", {})),
@@ -148,8 +150,11 @@ def _stage_status(status: Manifest) -> Manifest:
     return next((one for one in statuses if one["name"] == CONTAINER), {})
 
 
-def _ends(container: Manifest) -> tuple[Termination, ...]:
-    states = [container.get(place, {}).get("terminated") for place in ("state", "lastState")]
+def _ends(container: Manifest, pod_reason: str) -> tuple[Termination, ...]:
+    states = [
+        (container.get(place, {}).get("terminated"), why)
+        for place, why in (("state", pod_reason), ("lastState", ""))
+    ]
     return tuple(
         Termination(
             container_id=end["containerID"],
@@ -157,8 +162,9 @@ def _ends(container: Manifest) -> tuple[Termination, ...]:
             reason=end.get("reason", ""),
             message=end.get("message", ""),
             finished_at=end["finishedAt"],
+            pod_reason=why,
         )
-        for end in states
+        for end, why in states
         if end is not None and end.get("containerID") and end.get("finishedAt")
     )
 

@@ -39,7 +39,7 @@ def test_an_end_without_a_container_is_none():
 def test_the_end_of_a_container_is_parsed():
     [replica] = observed(make_pod(last=ended(71, message="m"))).replicas
     assert replica.ends == (
-        Termination("containerd://c1", 71, "Error", "m", "2026-01-01T11:59:00Z"),
+        Termination("containerd://c1", 71, "Error", "m", "2026-01-01T11:59:00Z", ""),
     )
 
 

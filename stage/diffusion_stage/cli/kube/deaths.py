@@ -2,10 +2,11 @@
 
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from diffusion_stage.cli.kube.objects import (
     LastFailure,
@@ -48,11 +49,11 @@ class Death:
 
 
 class _LastWords(BaseModel):
-    """The termination message of a stage."""
+    """The termination message of a stage, as the operator reads it too."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    reason: str = ""
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
     rank: int | None = None
     device: str | None = None
     signal: int | None = None
@@ -72,27 +73,36 @@ def _of_pod(pod: Pod | None) -> Iterator[Death]:
         return
     for state in (pod.container.state, pod.container.last_state):
         if state.terminated is not None and state.terminated.exit_code != 0:
-            yield _of_container(state.terminated)
+            death = _of_container(state.terminated)
+            is_the_pods = state is pod.container.state and pod.failure
+            yield replace(death, reason=pod.failure) if is_the_pods else death
 
 
 def _of_container(end: Terminated) -> Death:
     """The kubelet's facts with those of the stage's last words."""
+    by_code = end.exit_code - SIGNALLED if end.exit_code > SIGNALLED else None
+    death = Death(
+        reason="Killed" if by_code else REASONS.get(end.exit_code, end.reason or "Error"),
+        time=end.finished_at,
+        exit_code=end.exit_code,
+        signal=end.signal or by_code,
+        message=end.message.strip(),
+    )
     try:
         words = _LastWords.model_validate_json(end.message)
     except ValidationError:  # the last lines of a log, or another program's words
-        words = _LastWords(msg=end.message.strip())
-    by_code = end.exit_code - SIGNALLED if end.exit_code > SIGNALLED else None
-    reason = "Killed" if by_code else REASONS.get(end.exit_code)
-    return Death(
-        # The kernel's word comes first: the stage only saw that a worker was killed.
-        reason=OOM if end.reason == OOM else words.reason or reason or end.reason or "Error",
-        time=end.finished_at,
-        exit_code=end.exit_code,
-        rank=words.rank,
-        device=words.device,
-        signal=words.signal or end.signal or by_code,
-        message=words.msg,
-    )
+        words = None
+    if words is not None:
+        death = replace(
+            death,
+            reason=words.reason,
+            rank=words.rank,
+            device=words.device,
+            signal=words.signal or death.signal,
+            message=words.msg,
+        )
+    # The kernel's word comes first: the stage only saw that a worker was killed.
+    return replace(death, reason=OOM) if end.reason == OOM else death
 
 
 def _of_status(name: str, status: StageStatus) -> Iterator[Death]:

@@ -216,6 +216,14 @@ class Pod(Part):
     def is_running(self) -> bool:
         return self.container.state.running is not None
 
+    @property
+    def failure(self) -> str:
+        """Why the pod as a whole failed, as of an eviction; empty while it has not."""
+        if self.status.phase != "Failed":
+            return ""
+        reason = self.status.reason
+        return reason if reason.isalnum() else "PodFailed"  # as `OutOfnvidia.com/gpu`
+
     def belongs_to(self, stage: Metadata) -> bool:
         """It is a replica of that stage; the label alone makes none."""
         return self.metadata.namespace == stage.namespace and any(
