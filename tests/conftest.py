@@ -12,12 +12,23 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 
+from testcluster import requirements
 from tests import leaks
 
 leaks.mark_processes()
 # A shell that runs tests in the background has them and their children ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
+
+
+def needs_cluster(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("cluster", "e2e"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where no cluster can run, what needs one is skipped, and says what to do."""
+    if needs_cluster(item) and (missing := requirements.missing()):
+        pytest.skip("; ".join(missing))
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +43,7 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
     Tests on the cluster are left out: the cluster outlives them, and its own tests check its end.
     """
-    if request.node.get_closest_marker("cluster") or request.node.get_closest_marker("e2e"):
+    if needs_cluster(request.node):
         yield
         return
     looks = (leaks.processes, leaks.threads, leaks.shared_memory)

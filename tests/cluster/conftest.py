@@ -4,13 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from testcluster import Cluster, requirements
+from testcluster import Cluster
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    missing = requirements.missing()
-    if missing:
-        pytest.skip("; ".join(missing))
     with Cluster(nodes=1, gpus=8) as running:
         yield running

@@ -7,7 +7,6 @@ import pytest
 
 import images
 from images import oci
-from images.errors import ImageError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]  # the base is made of Debian packages
 NAME = "docker.io/diffusionstage/thin:test"
@@ -15,10 +14,7 @@ NAME = "docker.io/diffusionstage/thin:test"
 
 @pytest.fixture(scope="module")
 def python():
-    try:
-        return images.pybase()
-    except ImageError as error:
-        pytest.skip(f"no base image: {error}")
+    return images.pybase()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import images
-from testcluster import Cluster, requirements
+from testcluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 STAGE = yaml.safe_load((ROOT / "demo" / "stage.yaml").read_text())
@@ -90,9 +90,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def product() -> Iterator[Product]:
-    missing = requirements.missing()
-    if missing:
-        pytest.skip("; ".join(missing))
     stage, operator = images.demo_stage(), images.build("operator")
     with Cluster(nodes=1, store="product") as cluster:
         images.load(cluster, stage)

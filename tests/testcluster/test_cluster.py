@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
-from testcluster import Cluster, CommandError, containerd, pauseimage, requirements
+from testcluster import Cluster, CommandError, containerd, pauseimage
 from testcluster.binaries import provide
 
-LACKING = "; ".join(requirements.missing())
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(LACKING), reason=LACKING)]
+pytestmark = pytest.mark.cluster
 GPU = "nvidia.com/gpu"
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testcluster import Cluster, StartError, leftovers, locks, requirements
+from testcluster import Cluster, StartError, leftovers, locks
 from testcluster.layout import Layout
 
-LACKING = "; ".join(requirements.missing())
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(LACKING), reason=LACKING)]
+pytestmark = pytest.mark.cluster
 LAUNCHER = """
 import sys, time
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testcluster import Cluster, requirements
+from testcluster import Cluster
 from tests.cluster.operator.conftest import Operator, install, kubeconfig
 from tests.cluster.operator.rights import NODE_RIGHTS
 from tests.cluster.operator.stages import BAD_DEVICE, Stages, template, until
@@ -14,9 +14,6 @@ GIVEN_UP_AFTER_S = 2
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     """A cluster of its own, with an operator that may touch nodes."""
-    missing = requirements.missing()
-    if missing:
-        pytest.skip("; ".join(missing))
     with Cluster(nodes=2, store="two-nodes") as cluster:
         install(cluster)
         cluster.apply(*NODE_RIGHTS)

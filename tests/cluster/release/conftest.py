@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import images
-from images.errors import ImageError
-from testcluster import Cluster, requirements
+from testcluster import Cluster
 from tests.cluster.operator.stages import manifest
 
 ROOT = Path(__file__).parents[3]
@@ -89,19 +88,13 @@ class Box:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
-    missing = requirements.missing()
-    if missing:
-        pytest.skip("; ".join(missing))
     with Cluster(nodes=1, store="release") as running:
         yield running
 
 
 @pytest.fixture(scope="package")
 def operator_image(cluster: Cluster) -> str:
-    try:
-        image = images.build("operator")
-    except ImageError as error:
-        pytest.skip(f"no image of the operator: {error}")
+    image = images.build("operator")
     images.load(cluster, image)
     return image.name
 
