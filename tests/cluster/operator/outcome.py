@@ -7,6 +7,7 @@ from tests.cluster.operator.stages import until
 
 EACH_ITS_OWN = {
     "uid",
+    "podUID",
     "resourceVersion",
     "creationTimestamp",
     "managedFields",
@@ -15,6 +16,7 @@ EACH_ITS_OWN = {
     "lastTransitionTime",
     "containerID",
     "time",
+    "since",
     "node",
     "currentRevision",
     "updateRevision",
@@ -27,12 +29,14 @@ def outcome(cluster, stages, name):
     children = {"/".join(key): one for key, one in stages.children(name).items()}
     for one in children.values():
         one.pop("status", None)  # of other controllers, in their own time
-    found = {**children, "status": stages.status(name), "events": events(cluster, name)}
+    warned, told = events(cluster, name, "Warning"), events(cluster, name, "Normal")
+    # A turn to the worse and back is told only where an operator was there to see it.
+    found = {**children, "status": stages.status(name), "warned": warned, "told": sorted({*told})}
     return json.loads(re.sub(rf"\b{name}\b", "NAME", json.dumps(_common(found))))
 
 
-def events(cluster, name):
-    """The reasons of all that was said about this very stage."""
+def events(cluster, name, kind="Warning"):
+    """The reasons of all Events of that type about this very stage."""
     listed = json.loads(cluster.kubectl("get", "dstage,events.events.k8s.io", "-o", "json"))
     [uid] = [
         one["metadata"]["uid"]
@@ -40,7 +44,7 @@ def events(cluster, name):
         if (one["kind"], one["metadata"]["name"]) == ("DiffusionStage", name)
     ]
     about = [one for one in listed["items"] if one.get("regarding", {}).get("uid") == uid]
-    return sorted(one["reason"] for one in about)
+    return sorted(one["reason"] for one in about if one["type"] == kind)
 
 
 def quiet(faults):
