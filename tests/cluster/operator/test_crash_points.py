@@ -119,7 +119,6 @@ def test_a_crash_after_any_write_while_a_stage_is_made_leaves_no_trace(crashes):
     check(crashes, make, fewest_writes=5)
 
 
-@pytest.mark.slow
 def test_a_crash_after_any_write_while_a_stage_is_edited_leaves_no_trace(crashes, stages, faults):
     prepare(stages, faults, edit, replicas=0)
     check(crashes, edit, fewest_writes=4)

@@ -83,15 +83,11 @@ def is_repaired(installed, number):
     return workload["rollingUpdate"]["partition"] == number and service
 
 
-def some(faults, first):
-    """The first few in every run, the others where there is time."""
-    return [
-        pytest.param(fault, id=fault.__name__, marks=[pytest.mark.slow] * (n >= first))
-        for n, fault in enumerate(faults)
-    ]
+def name_of(fault):
+    return fault.__name__
 
 
-@pytest.mark.parametrize("fault", some(FAULTS, 1))
+@pytest.mark.parametrize("fault", FAULTS, ids=name_of)
 def test_an_edit_made_during_a_fault_is_carried_out_soon_after(
     fault, steady, faults, stages, installed, tell
 ):
@@ -102,12 +98,12 @@ def test_an_edit_made_during_a_fault_is_carried_out_soon_after(
     faults.heal()
     healed = time.monotonic()
     until(lambda: is_repaired(installed, number), within_s=CATCHES_UP_S)
-    tell(f"{fault.__name__}: caught up after {time.monotonic() - healed:.1f} s")
+    tell(f"{name_of(fault)}: caught up after {time.monotonic() - healed:.1f} s")
     assert stages.pods("steady") == steady, "no pod is touched"
     quiet(faults)
 
 
-@pytest.mark.parametrize("fault", some(FATAL, 1))
+@pytest.mark.parametrize("fault", FATAL, ids=name_of)
 def test_what_no_api_server_says_ends_the_operator_so_that_it_is_restarted(
     fault, steady, proxied, faults, stages, installed
 ):

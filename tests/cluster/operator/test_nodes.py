@@ -59,7 +59,6 @@ def node_of(nodes, pod):
     return nodes.get("pod", pod).get("spec", {}).get("nodeName")
 
 
-@pytest.mark.slow
 def test_a_drained_node_is_left_one_replica_at_a_time_and_the_stage_serves(nodes, spread):
     spread.make("wide", replicas=2, podTemplate=spread_template())
     drained = node_of(nodes, "wide-0")
@@ -76,7 +75,6 @@ def test_a_drained_node_is_left_one_replica_at_a_time_and_the_stage_serves(nodes
     nodes.kubectl("uncordon", drained)
 
 
-@pytest.mark.slow
 def test_a_pod_that_died_of_its_device_is_placed_on_another_node(nodes, spread):
     spread.make("ill", failurePolicy={"replacePodAfterRestarts": 1, "restartBudget": 9})
     before = node_of(nodes, "ill-0")
@@ -86,7 +84,6 @@ def test_a_pod_that_died_of_its_device_is_placed_on_another_node(nodes, spread):
     nodes.kubectl("label", "nodes", "--all", "diffusionstage.io/suspect-")
 
 
-@pytest.mark.slow
 def test_a_replica_on_a_node_that_is_lost_is_made_elsewhere(nodes, spread):
     """The kubelet stands still; after 40 s its node counts as lost."""
     spread.make("wide", replicas=2, podTemplate=spread_template())

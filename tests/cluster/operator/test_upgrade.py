@@ -10,7 +10,6 @@ from tests.cluster.operator.stages import until
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.slow
 def test_no_pod_is_touched_by_an_operator_that_is_killed_and_started(operator, stages, installed):
     stages.make("steady", replicas=2)
     pods = stages.pods("steady")
