@@ -126,6 +126,7 @@ def _replica(pod: Manifest) -> Replica:
     conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
     container = _stage_status(status)
     is_leaving = "deletionTimestamp" in metadata
+    pod_reason = _pod_reason(status)
     return Replica(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -138,8 +139,8 @@ def _replica(pod: Manifest) -> Replica:
         has_started=container.get("started", False),
         is_running="running" in container.get("state", {}),
         waiting=_waiting(status),
-        ends=_ends(container, _pod_reason(status)),
-        pod_reason=_pod_reason(status),
+        ends=_ends(container, pod_reason),
+        pod_reason=pod_reason,
         pod_failure=_pod_failure(status),
         unscheduled=_unscheduled(conditions.get("PodScheduled", {})),
     )

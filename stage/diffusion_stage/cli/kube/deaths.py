@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -71,38 +71,31 @@ def last_death(
 def _of_pod(pod: Pod | None) -> Iterator[Death]:
     if pod is None or pod.is_leaving:  # told to stop, so its end is no death
         return
-    for state in (pod.container.state, pod.container.last_state):
+    states = ((pod.container.state, pod.failure), (pod.container.last_state, ""))
+    for state, pod_reason in states:
         if state.terminated is not None and state.terminated.exit_code != 0:
-            death = _of_container(state.terminated)
-            is_the_pods = state is pod.container.state and pod.failure
-            yield replace(death, reason=pod.failure) if is_the_pods else death
+            yield _of_container(state.terminated, pod_reason)
 
 
-def _of_container(end: Terminated) -> Death:
+def _of_container(end: Terminated, pod_reason: str) -> Death:
     """The kubelet's facts with those of the stage's last words."""
-    by_code = end.exit_code - SIGNALLED if end.exit_code > SIGNALLED else None
-    death = Death(
-        reason="Killed" if by_code else REASONS.get(end.exit_code, end.reason or "Error"),
-        time=end.finished_at,
-        exit_code=end.exit_code,
-        signal=end.signal or by_code,
-        message=end.message.strip(),
-    )
     try:
         words = _LastWords.model_validate_json(end.message)
     except ValidationError:  # the last lines of a log, or another program's words
-        words = None
-    if words is not None:
-        death = replace(
-            death,
-            reason=words.reason,
-            rank=words.rank,
-            device=words.device,
-            signal=words.signal or death.signal,
-            message=words.msg,
-        )
+        words = _LastWords.model_construct(reason="", msg=end.message.strip())
+    by_code = end.exit_code - SIGNALLED if end.exit_code > SIGNALLED else None
     # The kernel's word comes first: the stage only saw that a worker was killed.
-    return replace(death, reason=OOM) if end.reason == OOM else death
+    by_others = pod_reason or (OOM if end.reason == OOM else "")
+    by_kubelet = "Killed" if by_code else REASONS.get(end.exit_code, end.reason or "Error")
+    return Death(
+        reason=by_others or words.reason or by_kubelet,
+        time=end.finished_at,
+        exit_code=end.exit_code,
+        rank=words.rank,
+        device=words.device,
+        signal=words.signal or end.signal or by_code,
+        message=words.msg,
+    )
 
 
 def _of_status(name: str, status: StageStatus) -> Iterator[Death]:

@@ -107,7 +107,7 @@ def _replica(found: _Sources, answer: Answer) -> Replica:
 def _state(pod: Pod) -> tuple[str, str]:
     if pod.is_leaving:
         return "Stopping", ""
-    if pod.status.phase == "Failed":
+    if pod.failure:
         return "Failed", ": ".join(filter(None, (pod.status.reason, pod.status.message)))
     if pod.is_ready:
         return "Ready", ""
